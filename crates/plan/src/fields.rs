@@ -1,0 +1,122 @@
+//! Which fields a manager owns, read from `metadata.managedFields`.
+
+use std::{collections::BTreeSet, ops::Bound};
+
+use serde_json::Value;
+
+/// The leaf fields that one field manager owns on one object.
+///
+/// With server-side apply the API server records who owns which field, names only. So a change that somebody else made
+/// to a field of ours shows without reading any value: the field leaves our set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldSet(BTreeSet<Box<str>>);
+
+impl FieldSet {
+    /// Reads a `fieldsV1` tree.
+    pub fn from_fields_v1(tree: &Value) -> Self {
+        let mut leaves = BTreeSet::new();
+        collect(tree, &mut String::new(), &mut leaves);
+        Self(leaves)
+    }
+
+    /// Joins two sets: one manager may have several entries.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether every field of the wish is in the set. A list or an atomic map counts as one field, because only the
+    /// server knows its schema.
+    pub fn covers(&self, wish: &Value) -> bool {
+        self.covers_at(wish, &mut String::new())
+    }
+
+    fn covers_at(&self, wish: &Value, path: &mut String) -> bool {
+        if let Value::Object(map) = wish
+            && !map.is_empty()
+            && !self.0.contains(path.as_str())
+        {
+            return map.iter().all(|(key, value)| {
+                let length = path.len();
+                push(path, &format!("f:{key}"));
+                let covered = self.covers_at(value, path);
+                path.truncate(length);
+                covered
+            });
+        }
+        self.has(path)
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.0.contains(path) || {
+            let below = format!("{path}\u{0}");
+            self.0
+                .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded))
+                .next()
+                .is_some_and(|next| next.starts_with(&below))
+        }
+    }
+}
+
+// A NUL between the segments: it cannot stand in a key, and sorts before every other character.
+fn push(path: &mut String, segment: &str) {
+    if !path.is_empty() {
+        path.push('\u{0}');
+    }
+    path.push_str(segment);
+}
+
+fn collect(tree: &Value, path: &mut String, leaves: &mut BTreeSet<Box<str>>) {
+    let Value::Object(map) = tree else { return };
+    if map.is_empty() {
+        leaves.insert(path.as_str().into());
+        return;
+    }
+    for (key, value) in map {
+        let length = path.len();
+        // "." says that the item itself is owned, whatever is in it.
+        if key != "." {
+            push(path, key);
+            collect(value, path, leaves);
+            path.truncate(length);
+        }
+    }
+    if map.len() == 1 && map.contains_key(".") {
+        leaves.insert(path.as_str().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn set() -> FieldSet {
+        FieldSet::from_fields_v1(&json!({
+            "f:metadata": {"f:labels": {".": {}, "f:app": {}}, "f:ownerReferences": {"k:{\"uid\":\"1\"}": {}}},
+            "f:data": {".": {}, "f:a": {}, "f:a.b": {}},
+            "f:spec": {"f:selector": {}}
+        }))
+    }
+
+    #[test]
+    fn covers_maps_lists_and_atomic_maps() {
+        assert!(set().covers(&json!({"data": {"a": "1"}, "metadata": {"labels": {"app": "x"}}})));
+        assert!(set().covers(&json!({"metadata": {"ownerReferences": [{"uid": "1"}]}})));
+        assert!(set().covers(&json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}})));
+    }
+
+    #[test]
+    fn a_field_that_somebody_took_is_not_covered() {
+        assert!(!set().covers(&json!({"data": {"a": "1", "c": "2"}})));
+        assert!(
+        );
+        assert!(!set().covers(&json!({"metadata": {"annotations": {"x": "y"}}})));
+    }
+
+    #[test]
+    fn a_key_that_is_the_prefix_of_another_is_not_confused() {
+        let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:ab": {}}}));
+        assert!(!set.covers(&json!({"data": {"a": "1"}})));
+        assert!(set.covers(&json!({"data": {"ab": "1"}})));
+    }
+}

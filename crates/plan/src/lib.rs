@@ -1,0 +1,49 @@
+//! What a controller decided, as data.
+//!
+//! Every controller of Trustplane has one shape: *gather* reads the world, *decide* turns what was read into a [`Plan`],
+//! *execute* carries the plan out. This crate is the vocabulary of the middle step: the objects of a plan, the rules that
+//! compare a wish with what is there, conditions, notes to the user, error classes. It has no async, no client, no clock
+//! and no randomness, so that the `core` crates of the capabilities can use it and a plan can be tested, printed,
+//! counted and replayed.
+//!
+//! It is not for talking to Kubernetes: `trustplane-kit` does that.
+//!
+//! ```
+//! use trustplane_plan::{Apply, Expect, Kind, Manifest, Plan, Scope, Step};
+//!
+//! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+//!
+//! let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
+//!     .with("data", serde_json::json!({ "hello": "world" }));
+//! let mut plan: Plan = Plan::default();
+//! plan.push(Step::Apply(Apply::create(wish)));
+//! assert_eq!(plan.to_string(), "create ConfigMap shop/greeting\n");
+//! ```
+#![deny(missing_docs)]
+
+mod class;
+mod condition;
+mod converge;
+mod fields;
+mod fingerprint;
+mod kind;
+mod manifest;
+mod meta;
+mod note;
+mod owned;
+mod steps;
+
+pub use class::{Class, Classified};
+pub use condition::{Condition, ConditionStatus, Conditions};
+pub use converge::{Convergence, Mark, Ownership, converge};
+pub use fields::FieldSet;
+pub use fingerprint::Fingerprinter;
+pub use kind::{Kind, ObjectRef, Scope, Target};
+pub use manifest::Manifest;
+pub use meta::{Keep, Meta, MetaError, Owner};
+pub use note::{MAX_NOTE, Note, Severity};
+pub use owned::{OwnedSet, converge_set};
+pub use steps::{Apply, Conflicts, Delete, Expect, Finalizer, Never, Plan, Propagation, Status, Step};
+
+/// The annotation that holds the fingerprint of what we last applied. See [`Fingerprinter`].
+pub const FINGERPRINT: &str = "trustplane.io/fingerprint";
