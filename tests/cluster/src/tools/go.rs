@@ -1,0 +1,222 @@
+//! Tools from Go modules: `tool` lines name what is built, go.sum what it is built from.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress::Progress;
+use crate::subprocess;
+
+/// A Go module that exists for the tools it requires.
+pub(super) struct Module {
+    /// Whose version is the version of the tool.
+    path: &'static str,
+    go_mod: &'static str,
+    go_sum: &'static str,
+    /// The package with the version variables that clients compare, unless the tool knows its version by itself.
+    version_package: Option<&'static str>,
+    /// What `go build` names the binaries, and what we name them.
+    binaries: &'static [(&'static str, &'static str)],
+    /// The program itself, where it is ours and its version is ours too.
+    source: Option<&'static str>,
+}
+
+pub(super) const ETCD: Module = Module {
+    path: "go.etcd.io/etcd/server/v3",
+    go_mod: include_str!("../../../../xtask/tools/etcd/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/etcd/go.sum"),
+    version_package: None,
+    binaries: &[("server", "etcd")],
+    source: None,
+};
+
+pub(super) const KUBERNETES: Module = Module {
+    path: "k8s.io/kubernetes",
+    go_mod: include_str!("../../../../xtask/tools/kubernetes/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/kubernetes/go.sum"),
+    version_package: Some("k8s.io/component-base/version"),
+    binaries: &[
+        ("kube-apiserver", "kube-apiserver"),
+        ("kube-controller-manager", "kube-controller-manager"),
+        ("kube-proxy", "kube-proxy"),
+        ("kube-scheduler", "kube-scheduler"),
+        ("kubectl", "kubectl"),
+        ("kubelet", "kubelet"),
+    ],
+    source: None,
+};
+
+pub(super) const COREDNS: Module = Module {
+    path: "github.com/coredns/coredns",
+    go_mod: include_str!("../../../../xtask/tools/coredns/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/coredns/go.sum"),
+    version_package: None,
+    binaries: &[("coredns", "coredns")],
+    source: None,
+};
+
+pub(super) const HELM: Module = Module {
+    path: "helm.sh/helm/v4",
+    go_mod: include_str!("../../../../xtask/tools/helm/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/helm/go.sum"),
+    version_package: None,
+    binaries: &[("helm", "helm")],
+    source: None,
+};
+
+pub(super) const PROBE: Module = Module {
+    path: "trustplane.io/tools/probe",
+    go_mod: include_str!("../../../../xtask/tools/probe/go.mod"),
+    go_sum: "",
+    version_package: None,
+    binaries: &[("probe", "probe")],
+    source: Some(include_str!("../../../../xtask/tools/probe/main.go")),
+};
+
+impl Module {
+    /// The version that go.mod requires.
+    pub(super) fn version(&self) -> Result<&'static str> {
+        if self.source.is_some() {
+            return Ok(env!("CARGO_PKG_VERSION"));
+        }
+        required_version(self.go_mod, self.path)
+            .with_context(|| format!("find the version of {} in its go.mod", self.path))
+    }
+
+    /// Everything that the binaries depend on, but the Go tool chain.
+    pub(super) fn inputs(&self) -> Result<Vec<String>> {
+        let mut inputs = vec![
+            std::env::consts::ARCH.to_owned(),
+            self.go_mod.into(),
+            self.go_sum.into(),
+        ];
+        inputs.extend(self.source.map(str::to_owned));
+        inputs.extend(self.flags()?);
+        inputs.extend(
+            self.binaries
+                .iter()
+                .map(|(built, named)| format!("{built} {named}")),
+        );
+        Ok(inputs)
+    }
+
+    fn flags(&self) -> Result<Vec<String>> {
+        let mut linker = "-s -w".to_owned();
+        if let Some(package) = self.version_package {
+            let version = self.version()?;
+            let mut numbers = version.trim_start_matches('v').split('.');
+            let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else {
+                bail!("{version} is not a version");
+            };
+            for (variable, value) in [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor)] {
+                linker.push_str(&format!(" -X {package}.{variable}={value}"));
+            }
+        }
+        Ok(vec!["-trimpath".into(), "-ldflags".into(), linker])
+    }
+
+    /// Builds in `staging` and gives the directory with the binaries.
+    pub(super) fn build(&self, staging: &Path, progress: &mut Progress) -> Result<PathBuf> {
+        fs::write(staging.join("go.mod"), self.go_mod).context("write go.mod")?;
+        fs::write(staging.join("go.sum"), self.go_sum).context("write go.sum")?;
+        if let Some(source) = self.source {
+            fs::write(staging.join("main.go"), source).context("write main.go")?;
+        }
+        progress.note("looking at what is to be built");
+        let total = self.count_stale(staging, progress)?;
+        progress.set(0, total);
+        let raw = staging.join("raw");
+        let mut build = go(staging, "build");
+        build
+            .arg("-v")
+            .args(self.flags()?)
+            .arg("-o")
+            .arg(raw.join(""))
+            .arg("tool");
+        subprocess::stream(&mut build, |line| {
+            // `go build -v` names each package when it begins with it; all else is a message.
+            if line.contains(' ') {
+                progress.note(line);
+            } else {
+                progress.advance();
+                progress.note(line);
+            }
+        })?;
+        let binaries = staging.join("bin");
+        fs::create_dir_all(&binaries).context("create the directory of the binaries")?;
+        for (built, named) in self.binaries {
+            fs::rename(raw.join(built), binaries.join(named)).with_context(|| format!("find {built}"))?;
+        }
+        Ok(binaries)
+    }
+
+    /// Downloads what is missing and counts the packages that Go's own cache does not hold.
+    fn count_stale(&self, staging: &Path, progress: &mut Progress) -> Result<u64> {
+        let list = staging.join("stale.txt");
+        let mut command = go(staging, "list");
+        command
+            .args(["-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"])
+            .args(self.flags()?)
+            .arg("tool");
+        command.stdout(File::create(&list).context("create a list of packages")?);
+        subprocess::stream(&mut command, |line| progress.note(line))?;
+        let text = fs::read_to_string(&list).context("read a list of packages")?;
+        Ok(u64::try_from(
+            text.lines().filter(|line| !line.is_empty()).count(),
+        )?)
+    }
+}
+
+/// The settings of the user's shell must not change what comes out.
+fn go(dir: &Path, verb: &str) -> Command {
+    let mut command = Command::new("go");
+    command
+        .arg(verb)
+        .current_dir(dir)
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env("GOFLAGS", "-buildvcs=false");
+    for variable in ["GOOS", "GOARCH", "GOEXPERIMENT", "GOAMD64"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+fn required_version<'a>(go_mod: &'a str, path: &str) -> Option<&'a str> {
+    go_mod.lines().find_map(|line| {
+        let mut words = line
+            .trim()
+            .trim_start_matches("require ")
+            .split_ascii_whitespace();
+        (words.next()? == path)
+            .then(|| words.next())?
+            .filter(|word| word.starts_with('v'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_go_mod() {
+        let go_mod = "module m\n\ntool a/cmd/x\n\nrequire (\n\ta v1.2.3 // indirect\n\ta/b v9.9.9\n)\nrequire c v0.1.0\n";
+        assert_eq!(required_version(go_mod, "a"), Some("v1.2.3"));
+        assert_eq!(required_version(go_mod, "c"), Some("v0.1.0"));
+        assert_eq!(required_version(go_mod, "d"), None);
+    }
+
+    #[test]
+    fn kubernetes_is_stamped_with_its_version() {
+        let flags = KUBERNETES.flags().unwrap().join(" ");
+        let version = KUBERNETES.version().unwrap();
+        assert!(
+            flags.contains(&format!("version.gitVersion={version}")),
+            "{flags}"
+        );
+        assert!(flags.contains("version.gitMajor=1 "), "{flags}");
+        assert!(!ETCD.flags().unwrap().join(" ").contains("-X"));
+    }
+}
