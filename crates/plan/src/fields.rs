@@ -108,8 +108,6 @@ mod tests {
     #[test]
     fn a_field_that_somebody_took_is_not_covered() {
         assert!(!set().covers(&json!({"data": {"a": "1", "c": "2"}})));
-        assert!(
-        );
         assert!(!set().covers(&json!({"metadata": {"annotations": {"x": "y"}}})));
     }
 

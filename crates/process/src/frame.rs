@@ -72,7 +72,6 @@ impl Frame {
         let supervisor = Supervisor::new(&sources.metrics, shutdown.clone());
         let admin = Admin::bind(&AdminAddresses::from(args), sources.clone()).await?;
         let addresses = admin.local_addresses();
-        // The last to end: probes and metrics are of use while everything else drains.
         tracing::info!(component, version = env!("CARGO_PKG_VERSION"), admin = ?addresses, "started");
         let watched = supervisor.clone();
         let state = sources.state.register("process", move || {
@@ -82,7 +81,7 @@ impl Frame {
                 "tasks": watched.running(),
             })
         });
-        supervisor.spawn("admin", admin.serve(shutdown.token()));
+        supervisor.spawn_attendant("admin", |stop| admin.serve(stop));
         Ok(Self {
             sources,
             supervisor,

@@ -27,8 +27,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Limits {
     /// Connections at a time; further ones wait in the kernel's queue.
     pub connections: usize,
-    /// How long a client may take to send its request's head, and how long a connection may idle between two.
+    /// How long a client may take to send the head of its first request.
     pub head: Duration,
+    /// How long a connection may then idle between two requests.
+    pub idle: Duration,
     /// The size of a request's head.
     pub head_bytes: usize,
     /// How long running requests may take after the shutdown began.
@@ -40,6 +42,8 @@ impl Default for Limits {
         Self {
             connections: 256,
             head: Duration::from_secs(10),
+            // Longer than the 90 s of Go's clients: who closes first must be the one who sends, or a request is lost.
+            idle: Duration::from_secs(100),
             head_bytes: 16 * 1024,
             drain: Duration::from_secs(20),
         }
@@ -83,17 +87,19 @@ pub async fn serve<I: Incoming>(mut incoming: I, router: Router, limits: Limits,
         };
         match accepted {
             Ok((io, peer)) => {
-                let router = router.clone();
+                let (router, begun) = (router.clone(), CancellationToken::new());
+                let first = begun.clone();
                 let service = service_fn(move |mut request: Request<RequestBody>| {
+                    first.cancel();
                     request.extensions_mut().insert(peer.clone());
                     router.clone().oneshot(request)
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
-                    .header_read_timeout(limits.head)
+                    .header_read_timeout(limits.idle)
                     .max_buf_size(limits.head_bytes)
                     .serve_connection(TokioIo::new(io), service);
-                connections.spawn(graceful.watch(connection));
+                connections.spawn(hurry(graceful.watch(connection), begun, limits.head));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: going on at once would only burn the processor.
@@ -114,11 +120,104 @@ pub async fn serve<I: Incoming>(mut incoming: I, router: Router, limits: Limits,
     }
 }
 
+/// Hangs up on a client that does not begin a request in time. hyper's own limit cannot tell the wait for the first
+/// request from the idle time of a connection that is kept.
+async fn hurry<C>(connection: C, begun: CancellationToken, head: Duration) -> hyper::Result<()>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => return ended,
+        () = begun.cancelled() => {}
+        () = tokio::time::sleep(head) => return Ok(()),
+    }
+    connection.await
+}
+
 /// A connection that ends badly is its client's affair; a panic is ours.
 fn note_end(ended: Result<hyper::Result<()>, JoinError>) {
     match ended {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
         Err(error) => tracing::error!(%error, "a request handler panicked"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    async fn start(limits: Limits) -> (SocketAddr, Arc<AtomicU32>, CancellationToken) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (at, stop, served) = (
+            listener.local_addr().unwrap(),
+            CancellationToken::new(),
+            Arc::default(),
+        );
+        let count: Arc<AtomicU32> = Arc::clone(&served);
+        let handler = move || async move { count.fetch_add(1, Ordering::SeqCst).to_string() };
+        tokio::spawn(serve(
+            listener,
+            Router::new().route("/", get(handler)),
+            limits,
+            stop.clone(),
+        ));
+        (at, served, stop)
+    }
+
+    async fn send(client: &mut TcpStream) {
+        client
+            .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+    }
+
+    async fn answer(client: &mut TcpStream) -> String {
+        let mut buffer = [0; 1024];
+        let read = client.read(&mut buffer).await.unwrap();
+        String::from_utf8(buffer[..read].to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_silent_client_is_hung_up_on_and_an_idle_one_is_kept() {
+        let (at, ..) = start(Limits {
+            head: Duration::from_millis(50),
+            ..Limits::default()
+        })
+        .await;
+        let mut kept = TcpStream::connect(at).await.unwrap();
+        send(&mut kept).await;
+        assert!(answer(&mut kept).await.starts_with("HTTP/1.1 200"));
+        let mut silent = TcpStream::connect(at).await.unwrap();
+        assert_eq!(answer(&mut silent).await, "", "closed after the time for a head");
+        send(&mut kept).await;
+        assert!(answer(&mut kept).await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_bound_wait_for_their_turn() {
+        let (at, served, _stop) = start(Limits {
+            connections: 1,
+            ..Limits::default()
+        })
+        .await;
+        let mut first = TcpStream::connect(at).await.unwrap();
+        send(&mut first).await;
+        answer(&mut first).await;
+        let mut second = TcpStream::connect(at).await.unwrap();
+        send(&mut second).await;
+        send(&mut first).await;
+        answer(&mut first).await;
+        assert_eq!(served.load(Ordering::SeqCst), 2, "only the first was served");
+        drop(first);
+        assert!(answer(&mut second).await.starts_with("HTTP/1.1 200"));
     }
 }

@@ -30,6 +30,7 @@ pub use state::{StateEntry, StateSource};
 const LIMITS: Limits = Limits {
     connections: 64,
     head: Duration::from_secs(10),
+    idle: Duration::from_secs(100),
     head_bytes: 8 * 1024,
     drain: Duration::from_secs(5),
 };

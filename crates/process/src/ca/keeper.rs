@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::CaError;
 use super::authority::Authority;
 use super::leaf::{Leaf, LeafRequest};
+use super::meters::LeafMeters;
 use crate::clock::{Clock, SystemClock};
+use crate::metrics::Metrics;
 use crate::tls::{Material, Reload};
 
 /// The wall clock may be set, so it is looked at this often however far away the renewal is.
@@ -26,6 +28,7 @@ pub struct LeafKeeper {
     request: LeafRequest,
     sinks: Vec<Arc<dyn Reload>>,
     clock: Arc<dyn Clock>,
+    meters: Option<LeafMeters>,
     held: Option<Held>,
 }
 
@@ -46,6 +49,7 @@ impl LeafKeeper {
             request,
             sinks,
             clock: Arc::new(SystemClock),
+            meters: None,
             held: None,
         }
     }
@@ -57,8 +61,23 @@ impl LeafKeeper {
         self
     }
 
+    /// Reports when the leaf ends, under the name of the request: text from code, since it is a metric label.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.meters = Some(LeafMeters::new(metrics, &self.request.name));
+        self
+    }
+
     /// Does what is due now, and says when something will be due again.
     pub fn tick(&mut self) -> Result<Timestamp, CaError> {
+        let renewed = self.renew();
+        if let (Err(_), Some(meters)) = (&renewed, &self.meters) {
+            meters.failed();
+        }
+        renewed
+    }
+
+    fn renew(&mut self) -> Result<Timestamp, CaError> {
         let authority = self.authority.borrow_and_update().clone();
         let now = self.clock.now();
         let bundle = authority.bundle_pem();
@@ -78,6 +97,9 @@ impl LeafKeeper {
         };
         for sink in &self.sinks {
             sink.reload(&material)?;
+        }
+        if let Some(meters) = &self.meters {
+            meters.expires(leaf.expires());
         }
         let again = leaf.renew_at();
         self.held = Some(Held { leaf, bundle });

@@ -28,6 +28,7 @@
 mod authority;
 mod keeper;
 mod leaf;
+mod meters;
 mod rotation;
 mod state;
 #[cfg(test)]

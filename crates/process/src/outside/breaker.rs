@@ -95,7 +95,7 @@ impl Breaker {
         };
         match (inner.state, against) {
             (State::Closed { faults }, true) if faults + 1 >= self.policy.faults => {
-                self.change(&mut inner, open)
+                self.change(&mut inner, open);
             }
             // Not a change of state: calls that run meanwhile still count.
             (State::Closed { faults }, true) => inner.state = State::Closed { faults: faults + 1 },

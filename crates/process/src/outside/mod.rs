@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::{Instant, sleep, timeout_at};
+use tracing::Instrument;
 
 pub use breaker::BreakerPolicy;
 pub use builder::OutsideBuilder;
@@ -87,7 +88,7 @@ impl Outside {
     {
         let this = self.clone();
         let flight = self.0.flights.join(key.into(), move || {
-            async move { this.call_alone(op).await }.boxed()
+            async move { this.call_alone(op).await }.in_current_span().boxed()
         });
         flight.await
     }

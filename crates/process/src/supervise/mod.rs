@@ -24,7 +24,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::task::AbortHandle;
@@ -49,7 +48,10 @@ pub struct Supervisor(Arc<Inner>);
 struct Inner {
     shutdown: Shutdown,
     metrics: TaskMetrics,
-    tracker: TaskTracker,
+    workers: TaskTracker,
+    attendants: TaskTracker,
+    /// Asks the attendants to end.
+    drained: CancellationToken,
     running: Mutex<Running>,
     failure: Mutex<Option<SupervisorError>>,
     failed: CancellationToken,
@@ -94,7 +96,9 @@ impl Supervisor {
         Self(Arc::new(Inner {
             shutdown,
             metrics: TaskMetrics::shared(metrics),
-            tracker: TaskTracker::new(),
+            workers: TaskTracker::new(),
+            attendants: TaskTracker::new(),
+            drained: CancellationToken::new(),
             running: Mutex::default(),
             failure: Mutex::default(),
             failed: CancellationToken::new(),
@@ -106,13 +110,22 @@ impl Supervisor {
     where
         F: Future<Output: Outcome> + Send + 'static,
     {
-        let supervisor = self.clone();
-        self.watch(name.into(), |name| async move {
-            let ending = Ending::of(AssertUnwindSafe(task).catch_unwind().await);
-            supervisor.note(&name, &ending);
-            if !supervisor.0.shutdown.is_requested() {
-                supervisor.fail(ending.into_error(name));
-            }
+        let stop = self.0.shutdown.token();
+        self.watch(&self.0.workers, name.into(), |name| {
+            self.clone().critical(name, task, stop)
+        });
+    }
+
+    /// Starts a critical task that outlives the others: it is asked to end once they have, by the token it gets.
+    ///
+    /// For what is of use while the rest drains, such as probes and metrics.
+    pub fn spawn_attendant<F>(&self, name: impl Into<TaskName>, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output: Outcome> + Send + 'static,
+    {
+        let (stop, task) = (self.0.drained.clone(), task(self.0.drained.child_token()));
+        self.watch(&self.0.attendants, name.into(), |name| {
+            self.clone().critical(name, task, stop)
         });
     }
 
@@ -128,23 +141,22 @@ impl Supervisor {
         F: Future<Output: Outcome> + Send + 'static,
     {
         let supervisor = self.clone();
-        self.watch(name.into(), |name| async move {
+        let stop = self.0.shutdown.token();
+        self.watch(&self.0.workers, name.into(), |name| async move {
             let mut failures = 0;
-            while !supervisor.0.shutdown.is_requested() {
+            while !stop.is_cancelled() {
                 let start = Instant::now();
                 // Making the future may panic too.
                 let ending = Ending::of(AssertUnwindSafe(async { task().await }).catch_unwind().await);
-                supervisor.note(&name, &ending);
-                failures = if start.elapsed() > backoff.max {
-                    0
-                } else {
-                    failures
-                };
+                supervisor.note(&name, &ending, &stop);
+                if start.elapsed() > backoff.max {
+                    failures = 0;
+                }
                 let wait = backoff.jittered(failures);
                 failures = failures.saturating_add(1);
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
-                    () = supervisor.0.shutdown.requested() => {}
+                    () = stop.cancelled() => {}
                 }
             }
         });
@@ -163,20 +175,18 @@ impl Supervisor {
     ///
     /// Tasks that do not end by then are aborted and named.
     pub async fn run_until_shutdown(&self) -> Result<(), SupervisorError> {
-        let Inner {
-            shutdown,
-            tracker,
-            failed,
-            ..
-        } = &*self.0;
+        let (shutdown, workers, attendants) = (&self.0.shutdown, &self.0.workers, &self.0.attendants);
         tokio::select! {
             () = shutdown.requested() => {}
-            () = failed.cancelled() => {}
+            () = self.0.failed.cancelled() => {}
         }
         // After a failure the others drain as they would for a signal.
         shutdown.request();
-        tracker.close();
-        let drained = shutdown.drain(tracker.wait()).await;
+        workers.close();
+        attendants.close();
+        let worked = shutdown.drain(workers.wait()).await;
+        self.0.drained.cancel();
+        let drained = worked.and(shutdown.drain(attendants.wait()).await);
         let stuck = self.abort_all();
         if let Err(error) = &drained {
             tracing::error!(tasks = stuck.join(", "), %error, "tasks are still running");
@@ -194,7 +204,18 @@ impl Supervisor {
         }
     }
 
-    fn watch<F>(&self, name: TaskName, task: impl FnOnce(TaskName) -> F)
+    async fn critical<F>(self, name: TaskName, task: F, stop: CancellationToken)
+    where
+        F: Future<Output: Outcome>,
+    {
+        let ending = Ending::of(AssertUnwindSafe(task).catch_unwind().await);
+        self.note(&name, &ending, &stop);
+        if !stop.is_cancelled() {
+            self.fail(ending.into_error(name));
+        }
+    }
+
+    fn watch<F>(&self, tracker: &TaskTracker, name: TaskName, task: impl FnOnce(TaskName) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -210,7 +231,7 @@ impl Supervisor {
             id,
         };
         let task = task(name);
-        let handle = self.0.tracker.spawn(async move {
+        let handle = tracker.spawn(async move {
             let _guard = guard;
             task.await;
         });
@@ -220,15 +241,15 @@ impl Supervisor {
         }
     }
 
-    fn note(&self, name: &TaskName, ending: &Ending) {
-        let asked = self.0.shutdown.is_requested();
+    fn note(&self, name: &TaskName, ending: &Ending, stop: &CancellationToken) {
+        let asked = stop.is_cancelled();
         match ending {
             Ending::Returned if asked => tracing::debug!(task = %name, "task ended"),
             Ending::Returned => tracing::error!(task = %name, "task ended without being asked to"),
             Ending::Failed(error) => {
-                tracing::error!(task = %name, error = %chain(error.as_ref()), "task failed")
+                tracing::error!(task = %name, error = %chain(error.as_ref()), "task failed");
             }
-            Ending::Panicked(message) => tracing::error!(task = %name, message, "task panicked"),
+            Ending::Panicked(message) => tracing::error!(task = %name, panic = message, "task panicked"),
         }
         if !(asked && matches!(ending, Ending::Returned)) {
             self.0.metrics.count(name.clone(), ending);
@@ -273,9 +294,3 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
-
-/// How long a healthy stretch must be is told by the backoff itself; this is the usual one for long-lived tasks.
-pub const RESTART: Backoff = Backoff {
-    first: Duration::from_millis(500),
-    max: Duration::from_secs(30),
-};

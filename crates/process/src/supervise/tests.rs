@@ -1,5 +1,6 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::*;
 
@@ -89,7 +90,7 @@ async fn a_restarting_task_comes_back_after_panic_error_and_return() {
     let (supervisor, shutdown, metrics) = supervisor();
     let runs = Arc::new(AtomicU32::new(0));
     let (count, stop) = (runs.clone(), shutdown.clone());
-    supervisor.spawn_restarting("poll", RESTART, move || {
+    supervisor.spawn_restarting("poll", Backoff::default(), move || {
         let (run, stop) = (count.fetch_add(1, Ordering::SeqCst), stop.clone());
         async move {
             match run {
@@ -120,4 +121,32 @@ async fn the_list_of_running_tasks_follows_them() {
     shutdown.request();
     supervisor.run_until_shutdown().await.unwrap();
     assert!(supervisor.running().is_empty());
+}
+
+#[tokio::test]
+async fn an_attendant_ends_after_all_others() {
+    let (supervisor, shutdown, _) = supervisor();
+    let (order, stop) = (Arc::new(Mutex::new(Vec::new())), shutdown.token());
+    let log = order.clone();
+    supervisor.spawn_attendant("admin", |stop| async move {
+        stop.cancelled().await;
+        log.lock().unwrap().push("admin");
+    });
+    let log = order.clone();
+    supervisor.spawn("work", async move {
+        stop.cancelled().await;
+        tokio::task::yield_now().await;
+        log.lock().unwrap().push("work");
+    });
+    shutdown.request();
+    supervisor.run_until_shutdown().await.unwrap();
+    assert_eq!(*order.lock().unwrap(), ["work", "admin"]);
+}
+
+#[tokio::test]
+async fn an_attendant_that_ends_early_ends_the_process() {
+    let (supervisor, ..) = supervisor();
+    supervisor.spawn_attendant("admin", |_| async {});
+    let error = supervisor.run_until_shutdown().await.unwrap_err();
+    assert_eq!(error.to_string(), "task `admin` ended without being asked to");
 }

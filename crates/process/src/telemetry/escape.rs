@@ -46,9 +46,9 @@ where
         for c in line.trim_end_matches('\n').chars() {
             // Such a character can only stand inside a JSON string, where this escape means the same.
             if is_hostile(c) {
-                write!(writer, "\\u{:04x}", u32::from(c))?
+                write!(writer, "\\u{:04x}", u32::from(c))?;
             } else {
-                writer.write_char(c)?
+                writer.write_char(c)?;
             }
         }
         writeln!(writer)

@@ -28,13 +28,14 @@ pub(super) fn run_with_input(
     input: impl Into<Stdio>,
     limit: Duration,
 ) -> Result<String> {
-    attempt(command.stdin(input), limit).with_context(|| format!("run {}", line(command)))
+    attempt(command, input.into(), limit).with_context(|| format!("run {}", line(command)))
 }
 
 /// Files instead of pipes: a process that the command leaves behind cannot keep us waiting for the end of its output.
-fn attempt(command: &mut Command, limit: Duration) -> Result<String> {
+fn attempt(command: &mut Command, input: Stdio, limit: Duration) -> Result<String> {
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let mut child = command
+        .stdin(input)
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?)
         .spawn()?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::network::DNS_ADDRESS;
 use super::{Cluster, command};
+use crate::daemon;
 use crate::wait;
 
 const MANIFEST: &str = include_str!("coredns.yaml");
@@ -30,6 +31,8 @@ pub(super) fn start(cluster: &Cluster, probe: &Path) -> Result<()> {
         &server,
         "kubernetes.default.svc.cluster.local",
     ]);
+    // Should we be killed now, it can still be found in the namespace.
+    resolve.env(daemon::MARKER, cluster.site.dir());
     let answers = wait::until("CoreDNS", LIMIT, || {
         Ok(command::run(&mut resolve, REQUEST_LIMIT).ok())
     });

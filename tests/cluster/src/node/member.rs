@@ -41,14 +41,14 @@ const LOG_LINES: usize = 25;
 #[derive(Debug, Clone)]
 pub struct Node {
     number: u8,
-    directory: PathBuf,
+    cluster_dir: PathBuf,
 }
 
 impl Node {
     pub(super) fn new(cluster_dir: &Path, number: u8) -> Self {
         Self {
             number,
-            directory: cluster_dir.join(format!("node-{number}")),
+            cluster_dir: cluster_dir.to_owned(),
         }
     }
 
@@ -62,9 +62,13 @@ impl Node {
         Ipv4Addr::new(10, 244, 0, 10 + self.number)
     }
 
+    fn directory(&self) -> PathBuf {
+        self.cluster_dir.join(self.name())
+    }
+
     /// What the node has as `/var/lib`.
     pub fn state_directory(&self) -> PathBuf {
-        self.directory.join("lib")
+        self.directory().join("lib")
     }
 
     /// Its containerd, by the name of its process.
@@ -83,14 +87,14 @@ impl Node {
         network: &Network,
     ) -> Result<Identity> {
         for directory in [
-            self.directory.join("log"),
+            self.directory().join("log"),
             self.state_directory(),
-            self.directory.join("cni"),
+            self.directory().join("cni"),
         ] {
             fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
         }
         network.add_node(self.address())?;
-        let cni = self.directory.join("cni");
+        let cni = self.directory().join("cni");
         self.write(
             "cni/pods.conflist",
             settings::pod_network(self.number).to_string(),
@@ -109,7 +113,7 @@ impl Node {
             ]
             .map(str::to_owned),
         );
-        wrapper.push(self.directory.display().to_string());
+        wrapper.push(self.directory().display().to_string());
         let daemon = Daemon::new(self.containerd(), "containerd")
             .wrapper(wrapper)
             .arg("--config")
@@ -122,14 +126,15 @@ impl Node {
         self.await_process(construction, &self.containerd(), containerd, || {
             // Before the socket is there, the namespace may not be furnished either.
             let socket = format!("/proc/{}/root{}", containerd.pid(), settings::CONTAINERD_SOCKET);
-            let answers = || command::run(ctr(containerd).arg("version"), Duration::from_secs(5)).is_ok();
+            let answers =
+                || command::run(self.ctr(containerd).arg("version"), Duration::from_secs(5)).is_ok();
             Ok(Path::new(&socket).exists() && answers())
         })
     }
 
     /// Puts the images of an archive into its store.
     pub(super) fn import(&self, containerd: &Identity, archive: &Path) -> Result<()> {
-        let mut import = ctr(containerd);
+        let mut import = self.ctr(containerd);
         // The bytes come through a descriptor, as the node need not see the place where the archive lies.
         import.args(["--namespace=k8s.io", "images", "import", "-"]);
         let file = fs::File::open(archive).with_context(|| format!("open {}", archive.display()))?;
@@ -180,7 +185,7 @@ impl Node {
         let client = authority.client(&name, &format!("system:node:{name}"), Some("system:nodes"))?;
         let names = [name.clone(), self.address().to_string()];
         let server = authority.server(&format!("{name}-serving"), &name, &names)?;
-        let path = self.directory.join("kubelet.kubeconfig");
+        let path = self.directory().join("kubelet.kubeconfig");
         kubeconfig::write(&path, plane.name().as_str(), &plane.url(), &plane.ca(), &client)?;
         let configuration = settings::Kubelet {
             address: self.address(),
@@ -216,17 +221,19 @@ impl Node {
     }
 
     fn write(&self, file: &str, content: String) -> Result<PathBuf> {
-        let path = self.directory.join(file);
+        let path = self.directory().join(file);
         fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
         Ok(path)
     }
-}
 
-/// The client of a containerd, in its mount namespace.
-fn ctr(containerd: &Identity) -> Command {
-    let mut command = Command::new("nsenter");
-    command
-        .arg(format!("--mount=/proc/{}/ns/mnt", containerd.pid()))
-        .arg("ctr");
-    command
+    /// The client of its containerd, in its mount namespace. It carries the marker: should we be killed while it loads
+    /// an image, it can still be found.
+    fn ctr(&self, containerd: &Identity) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--mount=/proc/{}/ns/mnt", containerd.pid()))
+            .arg("ctr")
+            .env(daemon::MARKER, &self.cluster_dir);
+        command
+    }
 }

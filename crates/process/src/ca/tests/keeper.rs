@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
+use crate::metrics::Metrics;
 use crate::tls::tests::{call, start as serve};
 use crate::tls::{CertifiedKeys, ClientTrust, Handshakes, Material, ReloadingClientConfig, ServerTls};
 
@@ -39,7 +40,8 @@ impl World {
 async fn a_leaf_is_renewed_after_two_thirds_and_not_before() {
     let world = World::new();
     let keys = CertifiedKeys::new();
-    let mut keeper = world.keeper(vec![keys.clone()]);
+    let metrics = Metrics::new();
+    let mut keeper = world.keeper(vec![keys.clone()]).metrics(&metrics);
     assert_eq!(keeper.tick().unwrap(), after(4));
     let first = keys.current().unwrap();
     world.clock.advance(HOUR * 3);
@@ -47,7 +49,21 @@ async fn a_leaf_is_renewed_after_two_thirds_and_not_before() {
     assert_eq!(keys.current().unwrap().cert, first.cert);
     world.clock.advance(HOUR);
     assert_eq!(keeper.tick().unwrap(), after(8));
-    assert_ne!(keys.current().unwrap().cert, first.cert);
+    let second = keys.current().unwrap();
+    assert_ne!(second.cert, first.cert);
+
+    // A CA that nobody stepped cannot renew: the leaf in use stays, and the failure is counted.
+    world.clock.advance(HOUR * 40);
+    keeper.tick().unwrap_err();
+    assert_eq!(keys.current().unwrap().cert, second.cert);
+    let text = metrics.encode();
+    let expiry = after(4 + 6).as_second();
+    let line = format!(r#"trustplane_certificate_expiry_timestamp_seconds{{name="test"}} {expiry}"#);
+    assert!(text.contains(&line), "{text}");
+    assert!(
+        text.contains(r#"trustplane_certificate_renewal_failures_total{name="test"} 1"#),
+        "{text}"
+    );
 }
 
 #[tokio::test]

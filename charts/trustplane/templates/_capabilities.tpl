@@ -1,0 +1,70 @@
+{{/*
+The capabilities that run, as JSON {"capabilities": [...]}.
+A capability that is enabled by name switches the choice from "all but the disabled ones" to "only the enabled ones".
+*/}}
+{{- define "trustplane.enabled" -}}
+{{- $build := .Files.Get "files/capabilities.yaml" | fromYaml -}}
+{{- $names := list -}}
+{{- range $build.capabilities }}{{ $names = append $names .name }}{{ end -}}
+{{- $only := false -}}
+{{- range $name, $settings := .Values.capabilities -}}
+{{- if not (has $name $names) -}}
+{{- fail (printf "capabilities.%s: this build has no such capability; it has: %s" $name (join ", " $names | default "none")) -}}
+{{- end -}}
+{{- if eq (toString $settings.enabled) "true" }}{{ $only = true }}{{ end -}}
+{{- end -}}
+{{- $enabled := list -}}
+{{- range $build.capabilities -}}
+{{- $said := toString (dig .name "enabled" "" $.Values.capabilities) -}}
+{{- if or (eq $said "true") (and (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
+{{- end -}}
+{{- dict "capabilities" $enabled | toJson -}}
+{{- end -}}
+
+{{/*
+The processes of the manager, as JSON {"processes": [...]}: one for all capabilities, or one for each.
+A process is a name (of its Deployment, ServiceAccount, Lease, Service), a component label, its capabilities with all
+their CRDs and webhooks, and what the values say of its size.
+*/}}
+{{- define "trustplane.processes" -}}
+{{- $fullname := include "trustplane.fullname" . -}}
+{{- $enabled := (include "trustplane.enabled" . | fromJson).capabilities -}}
+{{- $processes := list -}}
+{{- if .Values.deployment.perCapability -}}
+{{- if not $enabled }}{{ fail "deployment.perCapability: no capability is enabled, so there is nothing to deploy" }}{{ end -}}
+{{- range $enabled -}}
+{{- $settings := get $.Values.capabilities .name | default dict -}}
+{{- $processes = append $processes (dict
+    "name" (printf "%s-%s" $fullname .name)
+    "component" (printf "manager-%s" .name)
+    "capabilities" (list .)
+    "replicas" (hasKey $settings "replicas" | ternary $settings.replicas $.Values.deployment.replicas)
+    "resources" ($settings.resources | default $.Values.deployment.resources)) -}}
+{{- end -}}
+{{- else -}}
+{{- $processes = append $processes (dict
+    "name" (printf "%s-manager" $fullname)
+    "component" "manager"
+    "capabilities" $enabled
+    "replicas" .Values.deployment.replicas
+    "resources" .Values.deployment.resources) -}}
+{{- end -}}
+{{- range $process := $processes -}}
+{{- $crds := list -}}
+{{- $webhooks := list -}}
+{{- range $process.capabilities -}}
+{{- $crds = concat $crds (.crds | default list) -}}
+{{- $webhooks = concat $webhooks (.webhooks | default list) -}}
+{{- end -}}
+{{- $_ := set $process "crds" $crds -}}
+{{- $_ := set $process "webhooks" $webhooks -}}
+{{- end -}}
+{{- dict "processes" $processes | toJson -}}
+{{- end -}}
+
+{{/* The names of a list of things, comma-separated. */}}
+{{- define "trustplane.names" -}}
+{{- $names := list -}}
+{{- range . }}{{ $names = append $names .name }}{{ end -}}
+{{- join "," $names -}}
+{{- end -}}

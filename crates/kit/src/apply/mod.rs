@@ -1,0 +1,212 @@
+//! Writes: carries out the steps of a plan on the API server, and decides nothing.
+//!
+//! Every write says what must be true for it to take effect, and the API server checks that in the same transaction. So a
+//! write that was decided on an old view, is repeated after a crash, or lands after the lease has ended does no harm: it
+//! fails with [`WriteError::Stale`], and the next look decides anew.
+//!
+//! | step | the write | what must be true |
+//! |---|---|---|
+//! | apply, expected absent | server-side apply with resourceVersion "1" | nothing of that name exists |
+//! | apply, seen before | server-side apply with uid and resourceVersion | exactly this version of this object |
+//! | delete | DELETE with preconditions | this uid, and this version if the decision rests on it |
+//! | status | server-side apply on `/status` with the version just read | this uid |
+//! | finalizer | JSON patch of the list | this uid, and the list as just read |
+//!
+//! No write reads content back: answers are metadata only, and errors hold no values.
+//!
+//! It is not for deciding what to write: that is [`trustplane_plan::converge`]. It does not try again by itself, but for
+//! the status and finalizers, whose writes hold whatever else happened to the object.
+
+mod call;
+mod deadline;
+mod delete;
+mod error;
+mod finalizer;
+mod key;
+mod metrics;
+mod scrub;
+mod status;
+mod verdict;
+
+use std::time::Instant;
+
+use http::Method;
+use kube::Client;
+use serde_json::Value;
+use trustplane_plan::{Apply, Conflicts, Expect, Keep, Kind, Meta, ObjectRef, Target};
+use trustplane_process::metrics::Metrics;
+
+pub(crate) use call::{Call, JSON, MERGE_PATCH};
+pub use deadline::Deadline;
+pub use error::{Attempt, HeldField, WriteError};
+pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights};
+use metrics::WriteMetrics;
+pub(crate) use verdict::judge;
+
+/// Writes of one controller: one field manager. A cheap clone.
+///
+/// ```no_run
+/// # async fn example(client: kube::Client, metrics: trustplane_process::metrics::Metrics)
+/// # -> Result<(), trustplane_kit::apply::WriteError> {
+/// use trustplane_kit::apply::Writer;
+/// use trustplane_plan::{Apply, Kind, Manifest, Scope};
+///
+/// const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+/// let writer = Writer::new(client, "trustplane/greeter", &metrics);
+/// let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
+///     .with("data", serde_json::json!({ "hello": "world" }));
+/// let live = writer.apply(&Apply::create(wish)).await?;
+/// println!("now at version {}", live.resource_version);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    manager: &'static str,
+    metrics: WriteMetrics,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("manager", &self.manager).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// A writer under this field manager, such as `trustplane/sync`. No two controllers share one.
+    pub fn new(client: Client, manager: &'static str, metrics: &Metrics) -> Self {
+        Self {
+            client,
+            manager,
+            metrics: WriteMetrics::shared(metrics),
+        }
+    }
+
+    /// The field manager.
+    pub fn manager(&self) -> &'static str {
+        self.manager
+    }
+
+    /// Applies a whole wish, and returns the metadata of the object as it is now.
+    pub async fn apply(&self, apply: &Apply) -> Result<Meta, WriteError> {
+        let target = apply.manifest.target();
+        let mut body = apply.manifest.body();
+        let metadata = &mut body["metadata"];
+        let verb = match &apply.expect {
+            Expect::Absent => {
+                // A version that no object has: without it an apply would merge into a stranger's object.
+                metadata["resourceVersion"] = "1".into();
+                "create"
+            }
+            Expect::Seen { uid, resource_version } => {
+                metadata["uid"] = uid.as_ref().into();
+                metadata["resourceVersion"] = resource_version.as_ref().into();
+                "update"
+            }
+        };
+        let attempt = Attempt::new(verb, &target);
+        let force = apply.conflicts == Conflicts::Force;
+        let written = self.patch(&attempt, "", self.manager, force, &body).await;
+        match written {
+            Err(WriteError::Stale(attempt)) if apply.expect == Expect::Absent => Err(self.who_is_there(attempt).await),
+            other => other,
+        }
+    }
+
+    /// The metadata of a live object, not from a cache; `None` if there is no such object.
+    pub async fn get_meta(&self, kind: &Kind, object: &ObjectRef, keep: &Keep) -> Result<Option<Meta>, WriteError> {
+        let target = Target {
+            kind: kind.clone(),
+            object: object.clone(),
+        };
+        self.read(&Attempt::new("read", &target), keep).await
+    }
+
+    /// One server-side apply.
+    async fn patch(
+        &self,
+        attempt: &Attempt,
+        subresource: &str,
+        manager: &str,
+        force: bool,
+        body: &Value,
+    ) -> Result<Meta, WriteError> {
+        let path = path(attempt)?;
+        let force = if force { "&force=true" } else { "" };
+        let path = format!("{path}{subresource}?fieldManager={manager}&fieldValidation=Strict{force}");
+        let call = Call::write(Method::PATCH, path, call::APPLY, body);
+        let text = self.write(attempt, call).await?;
+        decode(attempt, &text, &Keep::owned_by(self.manager))
+    }
+
+    /// Sends one write and counts it.
+    async fn write(&self, attempt: &Attempt, call: Call) -> Result<String, WriteError> {
+        let started = Instant::now();
+        let outcome = judge(attempt, call.send(&self.client).await);
+        self.metrics.note(self.manager, attempt, started, &outcome);
+        outcome
+    }
+
+    async fn read(&self, attempt: &Attempt, keep: &Keep) -> Result<Option<Meta>, WriteError> {
+        let answer = Call::get(path(attempt)?, call::METADATA).send(&self.client).await;
+        if let Ok(answer) = &answer
+            && verdict::is_absent(attempt, answer)
+        {
+            return Ok(None);
+        }
+        decode(attempt, &judge(attempt, answer)?, keep).map(Some)
+    }
+
+    /// After a creation that met an object: is it one of ours that we had not seen yet, or somebody else's?
+    async fn who_is_there(&self, attempt: Attempt) -> WriteError {
+        match self.read(&attempt, &Keep::owned_by(self.manager)).await {
+            Ok(Some(live)) if live.fields == Default::default() => WriteError::Foreign {
+                holder: live.labels.get("app.kubernetes.io/managed-by").cloned(),
+                attempt,
+            },
+            _ => WriteError::Stale(attempt),
+        }
+    }
+}
+
+/// The path of the object. A name that comes from a user must not lead to another path.
+fn path(attempt: &Attempt) -> Result<String, WriteError> {
+    let object = &attempt.target().object;
+    if is_segment(object.name()) && object.namespace().is_none_or(is_segment) {
+        Ok(attempt.target().kind.object_path(object))
+    } else {
+        Err(WriteError::Invalid {
+            attempt: attempt.clone(),
+            problem: "this is no name of an object".into(),
+        })
+    }
+}
+
+fn is_segment(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '~');
+    !name.is_empty() && name != "." && name != ".." && name.chars().all(allowed)
+}
+
+fn decode(attempt: &Attempt, text: &str, keep: &Keep) -> Result<Meta, WriteError> {
+    Meta::decode(text, keep).map_err(|_| WriteError::Unavailable {
+        attempt: attempt.clone(),
+        problem: "the API server answered something that is no object".into(),
+        retry_after: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_never_leads_elsewhere() {
+        for bad in ["", ".", "..", "a/b", "a?b", "a%2fb", "a#b", "ä", "a b", "../secrets/x"] {
+            assert!(!is_segment(bad), "{bad:?}");
+        }
+        for good in ["a", "a.b-c", "system:node:x", "v1.apps", "a_b"] {
+            assert!(is_segment(good), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The hands of a controller: they carry a plan out step by step, and decide nothing.
+
+use trustplane_plan::{Expect, Note, Plan, Step};
+use trustplane_process::metrics::Metrics;
+
+use super::metrics::ControllerMetrics;
+use super::{Controller, Fault};
+use crate::apply::Writer;
+use crate::events::Events;
+
+/// Carries plans out, or in a dry run only says what they are. A cheap clone.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    writer: Writer,
+    events: Events,
+    dry_run: bool,
+    pub(super) metrics: ControllerMetrics,
+}
+
+impl Executor {
+    /// An executor that writes with this writer and tells with these events.
+    pub fn new(writer: Writer, events: Events, metrics: &Metrics) -> Self {
+        Self {
+            writer,
+            events,
+            dry_run: false,
+            metrics: ControllerMetrics::shared(metrics),
+        }
+    }
+
+    /// Whether plans are logged instead of carried out: nothing is written, told or called.
+    #[must_use]
+    pub fn dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// The steps in their order; the first that fails ends the plan.
+    pub async fn carry_out<C: Controller>(
+        &self,
+        controller: &C,
+        plan: Plan<C::Action>,
+    ) -> Result<(), Fault<C::Error>> {
+        for step in plan.steps {
+            if self.dry_run {
+                tracing::info!("dry run: {step}");
+                continue;
+            }
+            tracing::debug!("{step}");
+            let kind = kind(&step);
+            match step {
+                Step::Apply(apply) => drop(self.writer.apply(&apply).await?),
+                Step::Delete(delete) => self.writer.delete(&delete).await?,
+                Step::Status(status) => drop(self.writer.status(&status).await?),
+                Step::Finalizer(change) => self.writer.finalizer(&change).await?,
+                Step::Tell(note) => self.events.tell(&note),
+                Step::Call(action) => controller.perform(action).await.map_err(Fault::Controller)?,
+            }
+            self.metrics.step(controller.name(), kind);
+        }
+        Ok(())
+    }
+
+    /// Tells the user something that is not part of a plan: why there was none, or why it failed.
+    pub(super) fn tell(&self, note: &Note) {
+        if self.dry_run {
+            tracing::info!("dry run: tell {}: {} {}", note.about, note.reason, note.text());
+        } else {
+            self.events.tell(note);
+        }
+    }
+}
+
+/// The label of a step in metrics.
+fn kind<A>(step: &Step<A>) -> &'static str {
+    match step {
+        Step::Apply(apply) if apply.expect == Expect::Absent => "create",
+        Step::Apply(_) => "update",
+        Step::Delete(_) => "delete",
+        Step::Status(_) => "status",
+        Step::Finalizer(_) => "finalizer",
+        Step::Tell(_) => "tell",
+        Step::Call(_) => "call",
+    }
+}

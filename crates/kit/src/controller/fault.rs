@@ -1,0 +1,59 @@
+//! Why work on a key failed.
+
+use std::time::Duration;
+
+use trustplane_plan::{Class, Classified};
+
+use crate::apply::WriteError;
+
+/// Why work on a key failed. Its class drives the backoff, the level of the log line and the labels of the metrics.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault<E: Classified + 'static> {
+    /// The controller could not read, or a call to the outside failed.
+    #[error(transparent)]
+    Controller(E),
+    /// A write to the API server failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// It took too long.
+    #[error("failed to finish within {0:?}")]
+    Deadline(Duration),
+    /// It panicked. What the panic said is left to the panic hook: it may hold anything.
+    #[error("the controller panicked")]
+    Panic,
+}
+
+impl<E: Classified + 'static> Fault<E> {
+    /// Whether another look can help at once: the view on which the plan was made was out of date.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Write(error) if error.is_stale())
+    }
+}
+
+impl<E: Classified + 'static> Classified for Fault<E> {
+    fn class(&self) -> Class {
+        match self {
+            Self::Controller(error) => error.class(),
+            Self::Write(error) => error.class(),
+            Self::Deadline(_) => Class::Transient,
+            Self::Panic => Class::Bug,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Controller(error) => error.reason(),
+            Self::Write(error) => error.reason(),
+            Self::Deadline(_) => "DeadlineExceeded",
+            Self::Panic => "Panic",
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Controller(error) => error.retry_after(),
+            Self::Write(error) => error.retry_after(),
+            Self::Deadline(_) | Self::Panic => None,
+        }
+    }
+}

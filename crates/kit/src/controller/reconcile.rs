@@ -1,0 +1,167 @@
+//! Work on one key: look, decide, act; and what follows from how it went.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+use trustplane_plan::{Class, Classified};
+
+use super::{Controller, Executor, Fault, Options};
+use crate::queue::{Key, Lane, Outcome, Queue, Work};
+
+/// How often a plan is made anew at once because the view that it rested on was out of date.
+const STALE_VIEWS: u32 = 2;
+
+/// Everything that a worker needs.
+pub(super) struct Reconciler<C: Controller> {
+    pub(super) controller: C,
+    pub(super) queue: Queue<C::Key>,
+    pub(super) executor: Executor,
+    pub(super) options: Options,
+}
+
+/// How work that did not fail ended.
+enum Settled {
+    /// There is nothing to do for this key until something happens to it.
+    Nothing,
+    /// A plan was carried out, perhaps one without steps.
+    Planned { look_again: Option<Duration> },
+}
+
+impl<C: Controller> Reconciler<C> {
+    /// One worker: takes keys until `stop`, and ends the one it has.
+    pub(super) async fn work(&self, stop: CancellationToken) {
+        loop {
+            let work = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                work = self.queue.next() => work,
+            };
+            let Some(work) = work else { return };
+            let span =
+                tracing::info_span!("reconcile", controller = self.controller.name(), key = %work.key());
+            self.reconcile(work).instrument(span).await;
+        }
+    }
+
+    async fn reconcile(&self, work: Work<C::Key>) {
+        let started = Instant::now();
+        let result = self.guarded(work.key()).await;
+        let outcome = match result {
+            Ok(settled) => {
+                self.executor
+                    .metrics
+                    .succeeded(self.controller.name(), started.elapsed());
+                self.settled(work.key(), &settled)
+            }
+            Err(fault) => {
+                self.executor
+                    .metrics
+                    .failed(self.controller.name(), &fault, started.elapsed());
+                self.failed(&work, &fault);
+                Outcome::Failed {
+                    class: fault.class(),
+                    retry_after: fault.retry_after(),
+                }
+            }
+        };
+        tracing::debug!(took = ?started.elapsed(), ?outcome, "done");
+        work.done(outcome);
+    }
+
+    /// Neither a panic nor endless waiting reaches the worker.
+    async fn guarded(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
+        let deadline = self.options.deadline;
+        match timeout(deadline, AssertUnwindSafe(self.attempts(key)).catch_unwind()).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(Fault::Panic),
+            Err(_) => Err(Fault::Deadline(deadline)),
+        }
+    }
+
+    async fn attempts(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
+        let mut stale = 0;
+        loop {
+            match self.attempt(key).await {
+                Err(fault) if fault.is_stale() && stale < STALE_VIEWS => {
+                    stale += 1;
+                    self.executor.metrics.stale(self.controller.name());
+                    tracing::debug!(%fault, "looking again");
+                    // Lets the watch deliver what the API server already knows.
+                    tokio::task::yield_now().await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn attempt(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
+        let Some(input) = self.controller.gather(key).await.map_err(Fault::Controller)? else {
+            return Ok(Settled::Nothing);
+        };
+        let plan = self.controller.decide(&input, self.options.clock.now());
+        // It may be large or secret, and is of no further use.
+        drop(input);
+        let look_again = plan.look_again;
+        self.controller.execute(plan, &self.executor).await?;
+        Ok(Settled::Planned { look_again })
+    }
+
+    fn settled(&self, key: &C::Key, settled: &Settled) -> Outcome {
+        let Settled::Planned { look_again } = *settled else {
+            return Outcome::Success { look_again: None };
+        };
+        if let Some(resync) = self.options.resync {
+            self.queue.add_after(key.clone(), Lane::Bulk, spread(resync, key));
+        }
+        Outcome::Success { look_again }
+    }
+
+    fn failed(&self, work: &Work<C::Key>, fault: &Fault<C::Error>) {
+        let (reason, failures) = (fault.reason(), work.failures() + 1);
+        let error: &(dyn std::error::Error + 'static) = fault;
+        match fault.class() {
+            Class::Transient => tracing::warn!(class = "transient", reason, failures, error, "failed"),
+            Class::User => tracing::info!(class = "user", reason, failures, error, "failed"),
+            Class::Bug => tracing::error!(class = "bug", reason, failures, error, "failed"),
+        }
+        let report = || self.controller.report(work.key(), fault);
+        match catch_unwind(AssertUnwindSafe(report)) {
+            Ok(Some(note)) => self.executor.tell(&note),
+            Ok(None) => {}
+            Err(_) => tracing::error!("the controller panicked while it reported a failure"),
+        }
+    }
+}
+
+/// The time within a tenth of `interval` that belongs to this key: ten thousand objects do not wake together, and each
+/// keeps its own beat.
+fn spread(interval: Duration, key: &impl Key) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    let unit = f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX);
+    interval.mul_f64(0.9 + 0.2 * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use trustplane_plan::ObjectRef;
+
+    use super::*;
+
+    #[test]
+    fn the_beats_of_many_keys_fill_the_interval() {
+        let interval = Duration::from_secs(1000);
+        let mut tenths = [0; 10];
+        for name in 0..1000 {
+            let beat = spread(interval, &ObjectRef::new(Some("ns"), &name.to_string()));
+            assert!(beat >= interval.mul_f64(0.9) && beat <= interval.mul_f64(1.1));
+            tenths[(((beat.as_secs_f64() - 900.0) / 20.0) as usize).min(9)] += 1;
+        }
+        assert!(tenths.iter().all(|count| *count > 50), "{tenths:?}");
+    }
+}

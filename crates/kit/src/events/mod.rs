@@ -1,0 +1,127 @@
+//! Events: what a controller tells the user about an object.
+//!
+//! [`Events::tell`] never waits and never fails: it puts the note into a bounded buffer, where equal notes become one with a
+//! count. One task, the [`Publisher`], writes them as events.k8s.io/v1 with series. An object has a budget of different
+//! notes, so that a mad one cannot flood the cluster; what is dropped is counted.
+//!
+//! It is not for anything that must not be lost: that belongs into a status.
+
+mod budget;
+mod publish;
+mod series;
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use trustplane_plan::Note;
+use trustplane_process::metrics::Metrics;
+
+pub use publish::Publisher;
+use series::{Buffer, Told};
+
+use crate::rights::Rights;
+
+/// Where notes go. One for each process, cloned to every controller; all clones are one.
+///
+/// ```no_run
+/// # fn example(clients: trustplane_kit::clients::Clients, metrics: trustplane_process::metrics::Metrics,
+/// #     supervisor: trustplane_process::supervise::Supervisor, stop: tokio_util::sync::CancellationToken) {
+/// use trustplane_kit::events::Events;
+///
+/// let (events, publisher) =
+///     Events::new(clients.call.clone(), "trustplane.io/manager", clients.identity.instance(), &metrics);
+/// supervisor.spawn("events", publisher.run(stop));
+/// # let _ = events;
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Events(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    buffer: Mutex<Buffer>,
+    wake: Notify,
+    metrics: EventMetrics,
+    start: Instant,
+}
+
+impl Events {
+    /// The place for notes, and the task that publishes them. `controller` and `instance` say who reports.
+    pub fn new(client: Client, controller: &str, instance: &str, metrics: &Metrics) -> (Self, Publisher) {
+        let events = Self(Arc::new(Shared {
+            buffer: Mutex::default(),
+            wake: Notify::new(),
+            metrics: EventMetrics::shared(metrics),
+            start: Instant::now(),
+        }));
+        let publisher = Publisher::new(events.clone(), client, controller, instance);
+        (events, publisher)
+    }
+
+    /// What publishing needs on the API server.
+    pub fn rights() -> Rights {
+        Rights::none().everywhere("events.k8s.io", &["events"], &["create", "get", "patch"])
+    }
+
+    /// Tells the user something, sooner or later.
+    pub fn tell(&self, note: &Note) {
+        let name = wire::name(note);
+        let told = {
+            let mut buffer = self.buffer();
+            let told = buffer.tell(&name, note, self.now(), Timestamp::now());
+            self.0.metrics.depth(&buffer);
+            told
+        };
+        self.0.metrics.count(told.into());
+        if matches!(told, Told::Started | Told::Joined) {
+            self.0.wake.notify_one();
+        }
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.0.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.0.start.elapsed()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone)]
+struct EventMetrics {
+    notes: Family<OutcomeLabels, Counter>,
+    waiting: Gauge,
+}
+
+impl EventMetrics {
+    fn shared(metrics: &Metrics) -> Self {
+        metrics.shared(|registry| {
+            let (notes, waiting) = (Family::default(), Gauge::default());
+            registry.register("events_notes", "notes to users by what became of them", notes.clone());
+            registry.register("events_waiting", "series of notes that wait to be published", waiting.clone());
+            Self { notes, waiting }
+        })
+    }
+
+    fn count(&self, outcome: &'static str) {
+        self.notes.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    fn depth(&self, buffer: &Buffer) {
+        self.waiting.set(i64::try_from(buffer.depth()).unwrap_or(i64::MAX));
+    }
+}

@@ -1,0 +1,60 @@
+//! The arguments of a manager.
+
+use clap::{Parser, Subcommand};
+use trustplane_process::args::{BindAddress, CommonArgs, go_bool};
+
+use crate::clients::KubeArgs;
+
+/// All controllers of the capabilities that you choose, in one process.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Every flag is also an environment variable, and a key of the file that --config names. A flag beats \
+                  the environment, and the environment beats the file."
+)]
+pub struct ManagerArgs {
+    #[command(subcommand)]
+    pub(super) command: Option<Command>,
+    /// Capabilities to run, separated by commas; without it those whose CRDs and rights exist
+    #[arg(long, env = "TRUSTPLANE_CAPABILITIES", value_delimiter = ',', value_name = "NAMES")]
+    pub(super) capabilities: Option<Vec<String>>,
+    /// Run as one of several replicas, of which one leads
+    #[arg(
+        long,
+        env = "TRUSTPLANE_LEADER_ELECT",
+        value_name = "BOOL",
+        default_value = "true",
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        value_parser = go_bool,
+        action = clap::ArgAction::Set
+    )]
+    pub(super) leader_elect: bool,
+    /// Name of this process: of its Lease, its Service, its webhook configurations, and the prefix of its Secrets
+    #[arg(long, env = "TRUSTPLANE_NAME", default_value = "trustplane-manager", value_name = "NAME")]
+    pub(super) name: String,
+    /// Namespace of the installation
+    #[arg(long, env = "POD_NAMESPACE", default_value = "trustplane", value_name = "NAMESPACE")]
+    pub(super) namespace: String,
+    /// Name of this pod, for the lease and the audit log; without it the name of the host
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pub(super) pod: Option<String>,
+    /// Print what would be done, and write nothing
+    #[arg(long, env = "TRUSTPLANE_DRY_RUN")]
+    pub(super) dry_run: bool,
+    /// Address of the admission webhooks
+    #[arg(long, env = "TRUSTPLANE_WEBHOOK_BIND_ADDRESS", default_value = ":9443", value_name = "ADDRESS")]
+    pub(super) webhook_bind_address: BindAddress,
+    #[command(flatten)]
+    pub(super) kube: KubeArgs,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+/// What a manager can do besides running.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum Command {
+    /// Print the capabilities of this build with their rights, CRDs and webhooks, as JSON
+    Describe,
+}

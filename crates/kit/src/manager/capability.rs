@@ -1,0 +1,62 @@
+//! A capability: a set of controllers that a user switches on together.
+
+use futures::future::BoxFuture;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+use super::{Context, process_rights, webhooks};
+use crate::{admission::Webhook, rights::Rights};
+
+/// What a capability may fail with when it starts.
+pub type StartError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A capability, as data and one function. The chart is generated from the data; the manager calls the function.
+#[derive(Clone)]
+pub struct Capability {
+    /// Its name on the command line and in the chart.
+    pub name: &'static str,
+    /// What the user gets, in one line.
+    pub about: &'static str,
+    /// The kinds that it serves.
+    pub crds: fn() -> Vec<CustomResourceDefinition>,
+    /// What it may do, and nothing more.
+    pub rights: fn() -> Rights,
+    /// Its webhooks.
+    pub webhooks: fn() -> Vec<Webhook>,
+    /// Sets up its controllers and hands them to the supervisor; it returns once that is done.
+    pub start: fn(Context) -> BoxFuture<'static, Result<(), StartError>>,
+}
+
+impl std::fmt::Debug for Capability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capability").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Stands for the name of the process in a description: the chart puts the real one in its place.
+pub const PROCESS: &str = "$(PROCESS)";
+
+impl Capability {
+    /// What it may do in all, in a process of this name: its own rights, and those of its webhooks.
+    pub fn rights_in(&self, process: &str) -> Rights {
+        (self.rights)().and(webhooks::rights(process, &(self.webhooks)()))
+    }
+}
+
+/// What the manager is made of, as JSON: the source from which the chart is generated.
+pub fn describe(version: &str, known: &[Capability]) -> Value {
+    let capabilities = known.iter().map(|capability| {
+        json!({
+            "name": capability.name,
+            "about": capability.about,
+            "rights": capability.rights_in(PROCESS),
+            "crds": (capability.crds)(),
+            "webhooks": (capability.webhooks)(),
+        })
+    });
+    json!({
+        "version": version,
+        "process": { "rights": process_rights(PROCESS) },
+        "capabilities": capabilities.collect::<Vec<_>>(),
+    })
+}

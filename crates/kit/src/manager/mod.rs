@@ -1,0 +1,169 @@
+//! A manager: one process that runs any set of capabilities.
+//!
+//! A binary names its capabilities and hands over; the rest is here: arguments, clients, the choice of what can run in
+//! this cluster, the election, admission, and an orderly end.
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     trustplane_kit::manager::main("manager", env!("CARGO_PKG_VERSION"), &[])
+//! }
+//! ```
+//!
+//! # The end
+//!
+//! On SIGTERM the process is no longer ready and takes no new work. What writes is waited for, then the lease is given
+//! back, so that the successor neither waits for the lease to run out nor meets a write of ours.
+
+mod args;
+mod capability;
+mod choice;
+mod context;
+mod facts;
+mod webhooks;
+
+use std::{io::Write, process::ExitCode, sync::Arc};
+
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use trustplane_process::frame::{self, Frame};
+
+pub use args::{Command, ManagerArgs};
+pub use capability::{Capability, PROCESS, StartError, describe};
+pub use choice::{ChoiceError, Lack};
+pub use context::Context;
+
+use self::facts::Facts;
+use crate::{
+    apply,
+    clients::Clients,
+    events::Events,
+    lease::{Election, Fence, Identity, Timing},
+    rights::Rights,
+    watch::{Tuning, Watches},
+};
+
+/// Runs a manager with these capabilities to its end.
+pub fn main(component: &'static str, version: &'static str, known: &[Capability]) -> ExitCode {
+    let arguments: ManagerArgs = trustplane_process::args::parse().unwrap_or_else(|error| error.exit());
+    let outcome = match arguments.command {
+        Some(Command::Describe) => print_description(version, known),
+        None => run(arguments, component, version, known),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "cannot go on");
+            // Before logging was set up, nobody has heard of it yet.
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What every manager of this name may do, whatever its capabilities.
+pub fn process_rights(name: &str) -> Rights {
+    Election::rights(name).and(Events::rights()).and(apply::installation_key_rights())
+}
+
+fn print_description(version: &str, known: &[Capability]) -> Result<(), StartError> {
+    let description = describe(version, known);
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&description)?)?;
+    Ok(())
+}
+
+fn run(
+    arguments: ManagerArgs,
+    component: &'static str,
+    version: &'static str,
+    known: &[Capability],
+) -> Result<(), StartError> {
+    // A name that does not exist is told before anything is started.
+    let named = arguments.capabilities.as_deref().map(|names| choice::named(names, known)).transpose()?;
+    frame::runtime()?.block_on(async {
+        let frame = Frame::start(&arguments.common, component).await?;
+        let fence = if arguments.leader_elect { Fence::closed() } else { Fence::always() };
+        let identity = Identity::new(component, version, arguments.pod.as_deref());
+        let clients = Clients::new(arguments.kube.config().await?, identity, fence)?;
+        let chosen = match named {
+            Some(named) => named,
+            None => possible(&clients, &arguments.namespace, known).await?,
+        };
+        let context = context(&frame, clients, &arguments).await?;
+        for capability in &chosen {
+            (capability.start)(context.clone()).await.map_err(|error| format!("{}: {error}", capability.name))?;
+        }
+        webhooks::serve(&context, &arguments, &chosen).await?;
+        let names: Vec<_> = chosen.iter().map(|capability| capability.name).collect();
+        tracing::info!(capabilities = names.join(","), dry_run = arguments.dry_run, "running");
+        Ok(frame.run().await?)
+    })
+}
+
+/// The capabilities whose CRDs and rights exist; the log says which, and why the others do not run.
+async fn possible(
+    clients: &Clients,
+    namespace: &str,
+    known: &[Capability],
+) -> Result<Vec<Capability>, kube::Error> {
+    let facts = Facts::gather(&clients.call, namespace, known).await?;
+    let mut possible = Vec::new();
+    for capability in known {
+        let lack = facts.lack(capability);
+        if lack.is_nothing() {
+            possible.push(capability.clone());
+        } else {
+            tracing::info!(capability = capability.name, "does not run: {lack}");
+        }
+    }
+    Ok(possible)
+}
+
+async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Result<Context, StartError> {
+    let writers = TaskTracker::new();
+    let supervisor = frame.supervisor().clone();
+    let leading = if arguments.leader_elect {
+        let election = Election::new(&clients, &arguments.namespace, &arguments.name, Timing::default());
+        let leading = election.leading();
+        let drained = CancellationToken::new();
+        supervisor.spawn("election", election.run(drained.clone()));
+        let (shutdown, writers) = (frame.shutdown().clone(), writers.clone());
+        supervisor.spawn("drain", async move {
+            shutdown.requested().await;
+            writers.close();
+            writers.wait().await;
+            drained.cancel();
+        });
+        leading
+    } else {
+        watch::Sender::new(true).subscribe()
+    };
+    let fingerprinter = apply::installation_key(&clients.unfenced, &arguments.namespace).await?;
+    let identity = &clients.identity;
+    let (events, publisher) =
+        Events::new(clients.call.clone(), "trustplane", identity.instance(), frame.metrics());
+    supervisor.spawn("events", writers.track_future(publisher.run(frame.shutdown().token())));
+    let watches = Watches::new(clients.watch.clone(), Tuning::default(), frame.metrics());
+    let (stopped, stop) = (watches.clone(), frame.shutdown().token());
+    // The feeds of the controllers end with their subscriptions.
+    supervisor.spawn("watches", async move {
+        stop.cancelled().await;
+        stopped.stop();
+    });
+    Ok(Context {
+        watches,
+        events,
+        fingerprinter,
+        leading,
+        namespace: Arc::from(arguments.namespace.as_str()),
+        dry_run: arguments.dry_run,
+        metrics: frame.metrics().clone(),
+        readiness: frame.readiness().clone(),
+        liveness: frame.liveness().clone(),
+        state: frame.state().clone(),
+        supervisor,
+        shutdown: frame.shutdown().clone(),
+        writers,
+        judges: Arc::default(),
+        clients,
+    })
+}

@@ -1,0 +1,349 @@
+//! A model of an API server that misbehaves, and the proof that stores and subscribers reach the truth all the same.
+
+mod server;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proptest::prelude::*;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use trustplane_plan::{Keep, Kind, ObjectRef, Scope};
+
+use super::{
+    Change, Metadata, Payload, Reason, Resume, Tuning, Versions,
+    failure::Failure,
+    follower::Follower,
+    hub::Hub,
+    lines::Line,
+    machine::{Ask, Step},
+    metrics::WatchMetrics,
+    request::Selection,
+};
+use server::{Connection, Server};
+
+const KIND: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+
+/// What can happen.
+#[derive(Debug, Clone)]
+enum Action {
+    Write(u8),
+    Delete(u8),
+    Recreate(u8),
+    Compact,
+    /// The server sends this many lines or pages.
+    Deliver(u8),
+    /// A subscriber takes this many changes.
+    Take(u8, u8),
+    Fail(Reason),
+    /// The next line comes twice.
+    Duplicate,
+    /// The next two lines change places.
+    Reorder,
+    /// The next line is lost: nobody can know.
+    Drop,
+    /// The next list is what the server had some time ago.
+    StaleList(u8),
+    /// Somebody new subscribes.
+    Join,
+    /// The process starts anew from what its first subscriber stored; another subscriber starts with nothing.
+    Restart,
+}
+
+/// What a subscriber makes of the changes it hears: names with uids and versions.
+type View = BTreeMap<String, (String, String)>;
+
+struct Subscriber {
+    id: u64,
+    view: View,
+}
+
+struct World {
+    server: Server,
+    now: Instant,
+    hub: Arc<Hub<()>>,
+    follower: Follower<Metadata>,
+    relists: watch::Receiver<u64>,
+    open: Option<Connection>,
+    subscribers: Vec<Subscriber>,
+    lost_events: bool,
+}
+
+fn tuning() -> Arc<Tuning> {
+    Arc::new(Tuning {
+        page_size: 2,
+        refresh: None,
+        ..Tuning::default()
+    })
+}
+
+fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<Metadata>) {
+    let selection = Selection {
+        kind: KIND,
+        labels: None,
+        fields: None,
+        payload: Payload::Metadata,
+    };
+    let metrics = WatchMetrics::default().of(&KIND);
+    let collections = [Arc::from("")].into();
+    let hub = Arc::new(Hub::new(
+        selection,
+        collections,
+        resume.as_ref(),
+        metrics,
+        CancellationToken::new(),
+    ));
+    let project = Arc::new(Metadata(Keep::default()));
+    let follower = Follower::new(hub.clone(), Arc::from(""), project, tuning());
+    (hub, follower)
+}
+
+impl World {
+    fn new(streams: bool) -> Self {
+        let (hub, follower) = start(None);
+        let (id, _) = hub.join(None);
+        Self {
+            server: Server::new(streams),
+            now: Instant::now(),
+            relists: hub.relists(),
+            hub,
+            follower,
+            open: None,
+            subscribers: vec![Subscriber {
+                id,
+                view: View::new(),
+            }],
+            lost_events: false,
+        }
+    }
+
+    fn act(&mut self, action: Action) -> Result<(), TestCaseError> {
+        match action {
+            Action::Write(name) => self.server.write(name),
+            Action::Delete(name) => self.server.delete(name),
+            Action::Recreate(name) => {
+                self.server.delete(name);
+                self.server.write(name);
+            }
+            Action::Compact => self.server.compact(),
+            Action::Deliver(lines) => (0..lines).for_each(|_| drop(self.deliver())),
+            Action::Take(subscriber, changes) => self.take(usize::from(subscriber), usize::from(changes))?,
+            Action::Fail(reason) => {
+                self.hang_up();
+                self.follower.failed(Failure::new(reason, ""), self.now);
+            }
+            Action::Duplicate => self.open.iter_mut().for_each(Connection::duplicate),
+            Action::Reorder => self.open.iter_mut().for_each(Connection::reorder),
+            Action::Drop => self.lost_events |= self.open.as_mut().is_some_and(Connection::lose),
+            Action::StaleList(back) => self.server.serve_past(back),
+            Action::Join => {
+                let (id, _) = self.hub.join(None);
+                self.subscribers.push(Subscriber {
+                    id,
+                    view: View::new(),
+                });
+            }
+            Action::Restart => self.restart(),
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) {
+        let survivor = self.subscribers.swap_remove(0);
+        let versions = {
+            let state = self.hub.lock();
+            (*state.inboxes.all[&survivor.id].versions(&state.inboxes.versions)).clone()
+        };
+        let known = survivor
+            .view
+            .iter()
+            .map(|(name, (uid, _))| (object(name), Arc::from(uid.as_str())));
+        let resume = Resume {
+            versions: versions.clone(),
+            known: known.collect(),
+        };
+        let (hub, follower) = start(Some(versions));
+        self.hang_up();
+        (self.hub, self.follower) = (hub, follower);
+        self.relists = self.hub.relists();
+        let (id, _) = self.hub.join(Some(resume));
+        self.subscribers = vec![Subscriber {
+            id,
+            view: survivor.view,
+        }];
+    }
+
+    /// A connection that ends between two events that changed places has lost one of them.
+    fn hang_up(&mut self) {
+        self.lost_events |= self.open.take().is_some_and(|open| open.is_between_swapped());
+    }
+
+    /// One exchange with the server; `false` if there is nothing to do.
+    fn deliver(&mut self) -> bool {
+        if self.relists.has_changed().unwrap_or(false) && !self.follower.is_listing() {
+            self.relists.mark_unchanged();
+            self.follower.relist(self.now);
+        }
+        if !self.follower.is_open() {
+            self.hang_up();
+        }
+        let Some(open) = &mut self.open else {
+            self.connect();
+            return true;
+        };
+        open.fetch(&self.server);
+        let Some(line) = open.next_line() else {
+            return false;
+        };
+        self.follower.line(&Line::Whole(line.into()), self.now);
+        true
+    }
+
+    fn connect(&mut self) {
+        if let Step::Wait(until) = self.follower.step(self.now) {
+            self.now = until;
+        }
+        let Step::Send(ask) = self.follower.step(self.now) else {
+            panic!("it waits longer than it said")
+        };
+        let opened = match ask {
+            Ask::Page { token, size } => {
+                match self.server.page(token.as_deref(), size) {
+                    Ok(body) => self.follower.page(body.as_bytes(), self.now),
+                    Err(reason) => self.follower.failed(Failure::new(reason, ""), self.now),
+                }
+                return;
+            }
+            Ask::Stream => self.server.stream(),
+            Ask::Watch { from } => self.server.watch(&from),
+        };
+        match opened {
+            Ok(connection) => {
+                self.open = Some(connection);
+                self.follower.accepted(self.now);
+            }
+            Err(reason) => self.follower.failed(Failure::new(reason, ""), self.now),
+        }
+    }
+
+    fn take(&mut self, subscriber: usize, changes: usize) -> Result<(), TestCaseError> {
+        let count = self.subscribers.len();
+        let subscriber = &mut self.subscribers[subscriber % count];
+        for _ in 0..changes {
+            let change = self
+                .hub
+                .lock()
+                .inboxes
+                .all
+                .get_mut(&subscriber.id)
+                .and_then(|inbox| inbox.pop());
+            let Some(change) = change else { break };
+            let name = change.object().name().to_owned();
+            match change {
+                Change::Applied { object, .. } => {
+                    let state = (
+                        object.meta.uid.to_string(),
+                        object.meta.resource_version.to_string(),
+                    );
+                    let before = subscriber.view.insert(name, state.clone());
+                    prop_assert!(
+                        before.is_none_or(|(uid, _)| uid == state.0),
+                        "applied over another uid"
+                    );
+                }
+                Change::Deleted { uid, .. } => {
+                    let before = subscriber.view.remove(&name).map(|(uid, _)| uid);
+                    prop_assert_eq!(before.as_deref(), Some(&*uid), "a deletion out of the blue");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The server behaves from now on; everything must come out true.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        self.server.serve_past(0);
+        if self.lost_events {
+            self.hub.relist();
+        }
+        let mut exchanges = 0;
+        while self.deliver() {
+            exchanges += 1;
+            prop_assert!(exchanges < 1000, "it does not come to rest");
+        }
+        let truth = self.server.truth();
+        for subscriber in 0..self.subscribers.len() {
+            self.take(subscriber, usize::MAX)?;
+            prop_assert_eq!(
+                &self.subscribers[subscriber].view,
+                &truth,
+                "subscriber {}",
+                subscriber
+            );
+        }
+        let state = self.hub.lock();
+        let shelf = &state.collections[""].shelf;
+        let complete = self.hub.standing().borrow().complete;
+        for object in shelf.objects.values() {
+            let known = truth.get(object.meta.object.name());
+            prop_assert_eq!(
+                known.map(|(_, version)| version.as_str()),
+                Some(&*object.meta.resource_version)
+            );
+        }
+        prop_assert!(
+            !complete || shelf.objects.len() == truth.len(),
+            "the store lacks something"
+        );
+        Ok(())
+    }
+}
+
+fn object(name: &str) -> ObjectRef {
+    ObjectRef::new(Some("ns"), name)
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    let failure = prop_oneof![
+        Just(Reason::Connection),
+        Just(Reason::Ended),
+        Just(Reason::Expired),
+        Just(Reason::Server),
+        Just(Reason::Unauthorized),
+        Just(Reason::NotServed),
+        Just(Reason::Forbidden),
+        Just(Reason::TimedOut),
+    ];
+    prop_oneof![
+        6 => (0_u8..5).prop_map(Action::Write),
+        2 => (0_u8..5).prop_map(Action::Delete),
+        2 => (0_u8..5).prop_map(Action::Recreate),
+        1 => Just(Action::Compact),
+        8 => (1_u8..8).prop_map(Action::Deliver),
+        4 => (0_u8..3, 1_u8..4).prop_map(|(who, changes)| Action::Take(who, changes)),
+        2 => failure.prop_map(Action::Fail),
+        1 => Just(Action::Duplicate),
+        1 => Just(Action::Reorder),
+        1 => Just(Action::Drop),
+        1 => (1_u8..6).prop_map(Action::StaleList),
+        1 => Just(Action::Join),
+        1 => Just(Action::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60000))]
+
+    #[test]
+    fn everybody_reaches_the_truth(streams: bool, actions in proptest::collection::vec(any_action(), 0..80)) {
+        let mut world = World::new(streams);
+        for action in actions {
+            world.act(action)?;
+            world.now += Duration::from_millis(10);
+        }
+        world.settle()?;
+    }
+}

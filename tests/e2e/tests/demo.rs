@@ -1,0 +1,30 @@
+//! The demo, from an empty stage to an empty stage.
+
+use trustplane_cluster::cache::Cache;
+use trustplane_cluster::site::Site;
+use trustplane_e2e::{say, xtask};
+
+#[test]
+fn the_demo_tells_its_story_and_clears_up() {
+    // Named like the other clusters of a test run, so that its end also ends this one, whatever happens.
+    let run = std::env::var("TRUSTPLANE_TEST_CLUSTER").unwrap_or_else(|_| "test-shared".to_owned());
+    let name = format!("{run}-demo");
+    let told = say(xtask().args(["demo", "--exit", "--name", &name])).unwrap();
+    let titles: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        .collect();
+    assert_eq!(
+        titles,
+        [
+            "1. A real cluster",
+            "2. Install the chart",
+            "3. One leads, one is warm",
+            "4. It runs with next to no power",
+            "5. Is everything well?",
+        ]
+    );
+    assert!(told.contains("all is well"), "{told}");
+    let site = Site::new(&Cache::locate().unwrap(), name.parse().unwrap());
+    assert!(site.state().unwrap().is_none(), "the demo left its cluster");
+}

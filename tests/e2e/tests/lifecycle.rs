@@ -1,0 +1,96 @@
+//! The life of a release on a real node: install, upgrade, rollback, uninstall.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use trustplane_cluster::wait;
+use trustplane_e2e::chart::Chart;
+use trustplane_e2e::scenario::{DEFINITION, PATIENCE};
+use trustplane_e2e::{Arena, Release, say};
+
+const DEPLOYMENT: &str = "deployment/life-trustplane-manager";
+
+/// What the process wrote into the objects that the chart made empty.
+fn kept(release: &Release<'_>) -> Value {
+    let key = release
+        .read(&["get", "secret", "life-trustplane-manager-key"])
+        .unwrap();
+    assert!(
+        key["data"].is_object(),
+        "the process has not filled its Secret: {key}"
+    );
+    json!({"uid": key["metadata"]["uid"], "data": key["data"]})
+}
+
+fn available(release: &Release<'_>) -> i64 {
+    let deployment = release.read(&["get", DEPLOYMENT]).unwrap();
+    assert_eq!(
+        deployment["status"]["observedGeneration"],
+        deployment["metadata"]["generation"]
+    );
+    assert_eq!(deployment["status"]["unavailableReplicas"], Value::Null);
+    deployment["status"]["availableReplicas"].as_i64().unwrap()
+}
+
+#[test]
+fn a_release_lives_and_leaves_nothing_but_its_definitions() {
+    let arena = Arena::enter().unwrap();
+    let release = Release::named(&arena, "life").unwrap();
+    let chart = Chart::of_the_sample().unwrap();
+    let before = arena.census(release.name()).unwrap();
+
+    // The namespace enforces the restricted profile, so a pod that needed more would not be here.
+    release.install(&chart, &[]).unwrap();
+    assert_eq!(available(&release), 2);
+    release.mirrors_work("one").unwrap();
+    let kept_at_first = kept(&release);
+
+    chart.bump("0.1.1").unwrap();
+    release
+        .install(&chart, &["deployment.replicas=1", "log.filter=debug"])
+        .unwrap();
+    assert_eq!(available(&release), 1);
+    assert_eq!(
+        kept(&release),
+        kept_at_first,
+        "an upgrade took away what the process wrote"
+    );
+    release.mirrors_work("two").unwrap();
+
+    say(&mut release
+        .helm(&["rollback", release.name(), "1", "--wait", "--timeout", "2m"])
+        .unwrap())
+    .unwrap();
+    assert_eq!(available(&release), 2);
+    assert_eq!(
+        kept(&release),
+        kept_at_first,
+        "a rollback took away what the process wrote"
+    );
+    release.mirrors_work("three").unwrap();
+
+    for name in ["one", "two", "three"] {
+        release.mirrors_clean_up(name).unwrap();
+    }
+    release.uninstall().unwrap();
+    let definitions: BTreeSet<String> = BTreeSet::from([
+        format!("customresourcedefinition.apiextensions.k8s.io/{DEFINITION}"),
+        // The API server registers a group as long as one of its kinds is defined.
+        "apiservice.apiregistration.k8s.io/v1.test.trustplane.io".to_owned(),
+    ]);
+    let mut left = BTreeSet::new();
+    wait::until("uninstall to leave nothing but definitions", PATIENCE, || {
+        left = arena
+            .census(release.name())?
+            .difference(&before)
+            .cloned()
+            .collect();
+        Ok((left == definitions).then_some(()))
+    })
+    .unwrap_or_else(|error| panic!("{error:#}; left over: {left:?}"));
+
+    // What uninstall kept, the next installation takes up again.
+    release.install(&chart, &["deployment.replicas=1"]).unwrap();
+    release.mirrors_work("again").unwrap();
+    release.mirrors_clean_up("again").unwrap();
+}

@@ -1,0 +1,291 @@
+//! What the chart renders: who gets which rights, and what must never be rendered. No cluster is needed.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use trustplane_e2e::chart::{Chart, helm, render};
+use trustplane_e2e::say;
+
+fn chart() -> Chart {
+    Chart::with_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/files")).unwrap()
+}
+
+fn text(values: &[&str]) -> String {
+    let said = render(&chart(), values).unwrap();
+    assert!(said.status.success(), "{}", said.err);
+    said.out
+}
+
+fn objects(values: &[&str]) -> Vec<Value> {
+    serde_saphyr::from_multiple(&text(values)).unwrap()
+}
+
+fn complaint(values: &[&str]) -> String {
+    let said = render(&chart(), values).unwrap();
+    assert!(!said.status.success(), "the values {values:?} are accepted");
+    said.err
+}
+
+/// `Kind/name` of every object, in order.
+fn names(objects: &[Value]) -> Vec<String> {
+    let name = |object: &Value| {
+        format!(
+            "{}/{}",
+            object["kind"].as_str().unwrap(),
+            object["metadata"]["name"].as_str().unwrap()
+        )
+    };
+    let mut names: Vec<String> = objects.iter().map(name).collect();
+    names.sort();
+    names
+}
+
+fn find<'a>(objects: &'a [Value], name: &str) -> &'a Value {
+    let (kind, name) = name.split_once('/').unwrap();
+    let found = objects
+        .iter()
+        .find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("{kind}/{name} is not among {:?}", names(objects)))
+}
+
+fn argument(deployment: &Value, flag: &str) -> Option<String> {
+    let arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        .as_array()
+        .unwrap();
+    arguments
+        .iter()
+        .find_map(|argument| argument.as_str()?.strip_prefix(flag).map(str::to_owned))
+}
+
+#[test]
+fn lint_finds_no_fault() {
+    let chart = chart();
+    let said = say(helm().unwrap().args(["lint", "--strict"]).arg(chart.path())).unwrap();
+    assert!(said.contains("0 chart(s) failed"), "{said}");
+}
+
+#[test]
+fn one_process_has_everything_by_default() {
+    let objects = objects(&[]);
+    let expected = [
+        "ClusterRole/tp-trustplane-capability-alpha",
+        "ClusterRole/tp-trustplane-capability-beta",
+        "ClusterRole/tp-trustplane-manager",
+        "ClusterRoleBinding/tp-trustplane-capability-alpha",
+        "ClusterRoleBinding/tp-trustplane-capability-beta",
+        "ClusterRoleBinding/tp-trustplane-manager",
+        "CustomResourceDefinition/things.alpha.trustplane.io",
+        "Deployment/tp-trustplane-manager",
+        "Lease/tp-trustplane-manager",
+        "NetworkPolicy/tp-trustplane-manager",
+        "PodDisruptionBudget/tp-trustplane-manager",
+        "Role/tp-trustplane-capability-alpha",
+        "Role/tp-trustplane-manager",
+        "RoleBinding/tp-trustplane-capability-alpha",
+        "RoleBinding/tp-trustplane-manager",
+        "Secret/installation-key",
+        "Secret/tp-trustplane-manager-ca",
+        "Service/tp-trustplane-manager",
+        "ServiceAccount/tp-trustplane-manager",
+        "ValidatingWebhookConfiguration/tp-trustplane-manager",
+    ];
+    assert_eq!(names(&objects), expected);
+    let deployment = find(&objects, "Deployment/tp-trustplane-manager");
+    assert_eq!(
+        argument(deployment, "--capabilities=").as_deref(),
+        Some("alpha,beta")
+    );
+    assert_eq!(
+        argument(deployment, "--name=").as_deref(),
+        Some("tp-trustplane-manager")
+    );
+}
+
+#[test]
+fn a_capability_that_is_off_leaves_no_trace() {
+    for values in [
+        ["capabilities.alpha.enabled=false"],
+        ["capabilities.beta.enabled=true"],
+    ] {
+        let rendered = text(&values);
+        for trace in ["alpha", "things", "webhook:", "9443"] {
+            assert!(!rendered.contains(trace), "{values:?} render {trace}");
+        }
+        let objects = objects(&values);
+        let deployment = find(&objects, "Deployment/tp-trustplane-manager");
+        assert_eq!(argument(deployment, "--capabilities=").as_deref(), Some("beta"));
+        assert_eq!(
+            argument(deployment, "--webhook-bind-address=").as_deref(),
+            Some("0")
+        );
+    }
+}
+
+#[test]
+fn with_one_deployment_for_each_capability_no_account_has_the_others_rights() {
+    let objects = objects(&["deployment.perCapability=true", "capabilities.beta.replicas=0"]);
+    for (name, replicas) in [("alpha", 2), ("beta", 0)] {
+        let process = format!("tp-trustplane-{name}");
+        let deployment = find(&objects, &format!("Deployment/{process}"));
+        assert_eq!(deployment["spec"]["replicas"], replicas);
+        assert_eq!(
+            deployment["spec"]["template"]["spec"]["serviceAccountName"],
+            process
+        );
+        assert_eq!(argument(deployment, "--capabilities=").as_deref(), Some(name));
+        assert_eq!(argument(deployment, "--name=").as_deref(), Some(process.as_str()));
+        for kind in [
+            "ServiceAccount",
+            "Lease",
+            "PodDisruptionBudget",
+            "NetworkPolicy",
+            "Service",
+        ] {
+            find(&objects, &format!("{kind}/{process}"));
+        }
+        let binding = find(
+            &objects,
+            &format!("ClusterRoleBinding/tp-trustplane-capability-{name}"),
+        );
+        assert_eq!(
+            binding["subjects"],
+            json!([{"kind": "ServiceAccount", "name": process, "namespace": "home"}])
+        );
+        let role = find(&objects, &format!("Role/{process}"));
+        assert_eq!(role["rules"][0]["resourceNames"], json!([process]));
+    }
+    let selectors: Vec<&Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Deployment")
+        .map(|deployment| &deployment["spec"]["selector"])
+        .collect();
+    assert_ne!(
+        selectors[0], selectors[1],
+        "one Deployment would take the other's pods"
+    );
+    assert!(!names(&objects).contains(&"Deployment/tp-trustplane-manager".to_owned()));
+}
+
+#[test]
+fn every_pod_fits_the_restricted_profile() {
+    for values in [&[][..], &["deployment.perCapability=true"]] {
+        for deployment in objects(values)
+            .iter()
+            .filter(|object| object["kind"] == "Deployment")
+        {
+            let pod = &deployment["spec"]["template"]["spec"];
+            let expected = json!({
+                "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"]},
+                "privileged": false,
+                "readOnlyRootFilesystem": true,
+                "runAsNonRoot": true,
+                "runAsUser": 65532,
+                "runAsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            });
+            assert_eq!(pod["containers"][0]["securityContext"], expected);
+            assert!(pod["containers"][0]["resources"]["limits"]["memory"].is_string());
+            for forbidden in ["hostNetwork", "hostPID", "hostIPC", "volumes"] {
+                assert_eq!(pod.get(forbidden), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_belongs_to_the_process_is_never_rendered() {
+    assert!(
+        !text(&[]).contains("caBundle"),
+        "an upgrade would take away what the process wrote"
+    );
+    for object in objects(&[]) {
+        let kind = object["kind"].as_str().unwrap();
+        if ["Secret", "Lease"].contains(&kind) {
+            let fields: Vec<&String> = object.as_object().unwrap().keys().collect();
+            assert_eq!(
+                fields,
+                ["apiVersion", "kind", "metadata"],
+                "an upgrade would overwrite the {kind}"
+            );
+        }
+    }
+}
+
+#[test]
+fn definitions_are_rendered_to_the_letter_and_kept() {
+    let written = fs::read_to_string(chart().file("files/crds/things.alpha.trustplane.io.yaml")).unwrap();
+    let rendered = text(&[]);
+    assert!(rendered.contains(written.trim()), "{rendered}");
+    let objects = objects(&[]);
+    let crd = find(&objects, "CustomResourceDefinition/things.alpha.trustplane.io");
+    assert_eq!(crd["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+    assert!(!text(&["crds.install=false"]).contains("CustomResourceDefinition"));
+}
+
+#[test]
+fn webhooks_leave_our_own_namespace_alone() {
+    let objects = objects(&[]);
+    let configuration = find(&objects, "ValidatingWebhookConfiguration/tp-trustplane-manager");
+    let webhook = &configuration["webhooks"][0];
+    assert_eq!(webhook["failurePolicy"], "Fail");
+    let excluded = &webhook["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(
+        *excluded,
+        json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["home", "kube-system"]})
+    );
+    let service = &webhook["clientConfig"]["service"];
+    assert_eq!(
+        *service,
+        json!({"name": "tp-trustplane-manager", "namespace": "home", "path": "/admit/things", "port": 443})
+    );
+}
+
+#[test]
+fn a_wrong_value_is_answered_with_what_is_right() {
+    let cases = [
+        (
+            "capabilities.gamma.enabled=true",
+            "this build has no such capability; it has: alpha, beta",
+        ),
+        ("capabilities.alpha.enable=true", "'enable' not allowed"),
+        ("replicas=3", "'replicas' not allowed"),
+        ("deployment.replicas=many", "/deployment/replicas"),
+        ("image.digest=sha256:short", "/image/digest"),
+        ("log.format=xml", "/log/format"),
+    ];
+    for (value, expected) in cases {
+        let told = complaint(&[value]);
+        assert!(told.contains(expected), "{value}: {told}");
+    }
+    let none = [
+        "deployment.perCapability=true",
+        "capabilities.alpha.enabled=false",
+        "capabilities.beta.enabled=false",
+    ];
+    assert!(complaint(&none).contains("there is nothing to deploy"));
+}
+
+#[test]
+fn an_image_is_named_by_tag_or_by_digest() {
+    let image = |values: &[&str]| {
+        let objects = objects(values);
+        let deployment = find(&objects, "Deployment/tp-trustplane-manager");
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(image(&[]), format!("localhost/trustplane/manager:{version}"));
+    assert_eq!(
+        image(&["image.registry=r:5000", "image.tag=x"]),
+        "r:5000/trustplane/manager:x"
+    );
+    let digest = format!("sha256:{}", "a".repeat(64));
+    assert_eq!(
+        image(&[&format!("image.digest={digest}")]),
+        format!("localhost/trustplane/manager@{digest}")
+    );
+}

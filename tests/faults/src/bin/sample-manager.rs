@@ -1,0 +1,8 @@
+//! The sample controller as a process, in the same frame as the product's manager. It lives here and not beside the sample,
+//! so that the fault tests are built with it and find it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    trustplane_kit::manager::main("sample", env!("CARGO_PKG_VERSION"), &[trustplane_sample::capability()])
+}

@@ -1,0 +1,148 @@
+//! Watch events that are lost, doubled, swapped, late, or replaced by an error.
+
+use anyhow::Result;
+use kube::api::DeleteParams;
+use trustplane_testkit::audit::Mark;
+use trustplane_testkit::crash::Subject;
+use trustplane_testkit::proxy::{EventFault, EventMatch, Fault, Gate, Match, Rule, Verb};
+use trustplane_testkit::{DEADLINE, wait_for};
+
+use crate::stage::{SOURCE_NAME, Stage, aim, alone, remove};
+
+fn on_secrets(event: EventMatch, fault: EventFault) -> Rule {
+    Rule::new(Match::verb(Verb::Watch).resource("secrets"), Fault::Events(event, fault))
+}
+
+async fn settled(name: &str) -> Result<(Stage, trustplane_testkit::Instance, trustplane_testkit::crash::Thread)> {
+    let stage = Stage::new(name).await?;
+    let (instance, running) = stage.start_alone().await?;
+    stage.set_source("0").await?;
+    stage.mirror("m", &["a"]).await?;
+    stage.says("m", "InStep").await?;
+    Ok((stage, instance, running))
+}
+
+#[tokio::test]
+async fn a_lost_change_is_found_again() -> Result<()> {
+    let (stage, _, running) = settled("lost").await?;
+    let lost = stage.proxy.add(on_secrets(EventMatch::of(&["MODIFIED"]).name(SOURCE_NAME), EventFault::Drop));
+    stage.assert_follows("a", "1").await?;
+    lost.fired(1, DEADLINE).await?;
+    lost.end();
+    stage.assert_follows("a", "2").await?;
+    alone().kill(running).await
+}
+
+#[tokio::test]
+async fn a_lost_creation_and_a_lost_deletion_are_found_again() -> Result<()> {
+    let (stage, _, running) = settled("gone").await?;
+    let created = stage.proxy.add(on_secrets(EventMatch::of(&["ADDED"]).name("b"), EventFault::Drop).once());
+    aim(&stage.sandbox, "m", &["a", "b"]).await?;
+    stage.in_step("b", "0").await?;
+    created.fired(1, DEADLINE).await?;
+    stage.assert_follows("b", "1").await?;
+    let deleted = stage.proxy.add(on_secrets(EventMatch::of(&["DELETED"]).name("a"), EventFault::Drop).once());
+    let old = stage.secrets().get("a").await?.metadata.uid;
+    stage.secrets().delete("a", &DeleteParams::default()).await?;
+    deleted.fired(1, DEADLINE).await?;
+    let made_anew = |live: Option<&k8s_openapi::api::core::v1::Secret>| live.is_some_and(|live| live.metadata.uid != old);
+    wait_for(&stage.secrets(), "a", DEADLINE, made_anew).await?;
+    alone().kill(running).await
+}
+
+#[tokio::test]
+async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
+    let (stage, instance, running) = settled("doubled").await?;
+    aim(&stage.sandbox, "m", &["a", "b"]).await?;
+    stage.in_step("b", "0").await?;
+    stage.says("m", "InStep").await?;
+    stage.looks(&instance, stage.proxy.mark(), 2).await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let doubled = stage.proxy.add(on_secrets(EventMatch::any().name("a"), EventFault::Duplicate));
+    let swapped = stage.proxy.add(on_secrets(EventMatch::any().name("b"), EventFault::Swap));
+    for round in 1..=3 {
+        let value = round.to_string();
+        stage.assert_follows("a", &value).await?;
+        stage.in_step("b", &value).await?;
+    }
+    let journal = stage.proxy.mark();
+    stage.looks(&instance, journal, 3).await?;
+    assert!(doubled.count() >= 3 && swapped.count() >= 3, "{} {}", doubled.count(), swapped.count());
+    let audit = mark.since().await?.by(&instance);
+    let succeeded = audit.writes().iter().filter(|write| write.succeeded()).count();
+    assert_eq!(succeeded, 6, "three changes of two copies:\n{}", audit.story());
+    alone().kill(running).await
+}
+
+#[tokio::test]
+async fn a_late_watch_makes_no_wrong_write() -> Result<()> {
+    let (stage, instance, running) = settled("late").await?;
+    let gate = Gate::default();
+    let late = stage.proxy.add(on_secrets(EventMatch::any().name("a"), EventFault::Hold(gate.clone())));
+    // The copy changes, but the controller does not see that it has: every write on the old view must fail.
+    stage.assert_follows("a", "1").await?;
+    late.fired(1, DEADLINE).await?;
+    stage.set_source("2").await?;
+    stage.looks(&instance, stage.proxy.mark(), 3).await?;
+    gate.open();
+    late.end();
+    stage.in_step("a", "2").await?;
+    stage.assert_follows("a", "3").await?;
+    alone().kill(running).await
+}
+
+#[tokio::test]
+async fn an_expired_watch_still_tells_of_deletions() -> Result<()> {
+    let (stage, _, running) = settled("expired").await?;
+    stage.mirror("n", &["b"]).await?;
+    stage.says("n", "InStep").await?;
+    let expire = on_secrets(EventMatch::of(&["DELETED"]).name("a"), EventFault::Expire).times(2);
+    let expired = stage.proxy.add(expire);
+    stage.secrets().delete("a", &DeleteParams::default()).await?;
+    expired.fired(1, DEADLINE).await?;
+    stage.in_step("a", "0").await?;
+    let mirrors = Match::verb(Verb::Watch).resource("mirrors");
+    let expire = Fault::Events(EventMatch::of(&["MODIFIED", "DELETED"]).name("n"), EventFault::Expire);
+    let expired = stage.proxy.add(Rule::new(mirrors, expire).times(3));
+    remove(&stage.sandbox, "n").await?;
+    wait_for(&stage.secrets(), "b", DEADLINE, |live| live.is_none()).await?;
+    expired.fired(1, DEADLINE).await?;
+    stage.assert_follows("a", "1").await?;
+    alone().kill(running).await
+}
+
+#[tokio::test]
+async fn an_api_server_that_has_fallen_behind_deletes_nothing() -> Result<()> {
+    let stage = Stage::new("past").await?;
+    let (_, first) = stage.start_alone().await?;
+    stage.set_source("old").await?;
+    let mirror = stage.mirror("m", &["a"]).await?;
+    stage.says("m", "InStep").await?;
+    let before = stage.in_step("a", "old").await?.metadata;
+    alone().kill(first).await?;
+    aim(&stage.sandbox, "m", &["a", "b"]).await?;
+    stage.set_source("new").await?;
+
+    // The next controller is shown the world as it was before the copy existed, and before that.
+    let gate = Gate::default();
+    let past = Fault::Past {
+        resource_version: mirror.metadata.resource_version.unwrap_or_default(),
+        gate: gate.clone(),
+    };
+    let shown = stage.proxy.add(Rule::new(Match::any(), past.clone()));
+    let instance = stage.instance("second").await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let second = alone().start(&instance).await?;
+    stage.looks(&instance, stage.proxy.mark(), 3).await?;
+    let audit = mark.since().await?.by(&instance).of("secrets");
+    let harm: Vec<_> = audit.writes().into_iter().filter(|write| write.succeeded()).map(ToString::to_string).collect();
+    assert!(harm.is_empty(), "a view of the past led to writes:\n{}", harm.join("\n"));
+    assert_eq!(stage.secrets().get("a").await?.metadata.uid, before.uid);
+
+    shown.end();
+    gate.open();
+    stage.in_step("a", "new").await?;
+    stage.in_step("b", "new").await?;
+    assert_eq!(stage.secrets().get("a").await?.metadata.uid, before.uid);
+    alone().kill(second).await
+}

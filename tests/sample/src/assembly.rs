@@ -1,0 +1,148 @@
+//! The parts of the sample, put together: for a manager, and for a test that runs the controller alone.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use futures::future::{BoxFuture, try_join_all};
+use kube::Config;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use trustplane_kit::apply::{Writer, installation_key};
+use trustplane_kit::clients::Clients;
+use trustplane_kit::controller::{Executor, Options, Runner, feed};
+use trustplane_kit::events::Events;
+use trustplane_kit::lease::{Fence, Identity};
+use trustplane_kit::manager::{Context, StartError};
+use trustplane_kit::queue::{Lane, Policy, Queue};
+use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSpec, Watches};
+use trustplane_plan::{Fingerprinter, Keep, ObjectRef};
+use trustplane_process::metrics::Metrics;
+
+use crate::api::{MIRROR, SECRET, SOURCE};
+use crate::controller::{MANAGER, Mirrors, Seen};
+
+/// What the controller is made from.
+struct Parts {
+    clients: Clients,
+    watches: Watches,
+    events: Events,
+    fingerprinter: Fingerprinter,
+    namespace: Arc<str>,
+    leading: watch::Receiver<bool>,
+    dry_run: bool,
+    metrics: Metrics,
+}
+
+/// A controller that is ready to run, and what feeds its queue.
+struct Assembly {
+    runner: Runner<Mirrors>,
+    feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
+}
+
+fn assemble(parts: Parts, options: Options) -> Assembly {
+    let queue = Queue::new("mirror", Policy::default(), rand::random(), &parts.metrics);
+    let home = || [parts.namespace.to_string()];
+    let annotated = Keep {
+        annotations: true,
+        manager: None,
+    };
+    let mirrors = WatchSpec::new(MIRROR, Slim::<Seen>::new(annotated)).namespaces(home());
+    let mirrors = parts.watches.subscribe(mirrors);
+    let hash = Hash::new(&["data"], parts.fingerprinter.clone(), Keep::default());
+    let sources = WatchSpec::new(SECRET, hash).namespaces(home()).labels(SOURCE);
+    let sources = parts.watches.subscribe(sources);
+    let secrets = WatchSpec::new(SECRET, Metadata(Keep::owned_by(MANAGER))).namespaces(home());
+    let secrets = parts.watches.subscribe(secrets);
+    let (all, offered, live) = (mirrors.store(), sources.store(), secrets.store());
+    let writer = Writer::new(parts.clients.call.clone(), MANAGER, &parts.metrics);
+    let executor = Executor::new(writer, parts.events, &parts.metrics).dry_run(parts.dry_run);
+    let controller = Mirrors {
+        client: parts.clients.call,
+        fingerprinter: parts.fingerprinter,
+        mirrors: all.clone(),
+        sources: offered.clone(),
+        secrets: live.clone(),
+    };
+    let runner = Runner::new(controller, queue.clone(), executor, options)
+        .after_store(&all)
+        .after_store(&offered)
+        .after_store(&live)
+        .while_leading(parts.leading);
+    let itself = |change: &Change<Seen>| [change.object().clone()];
+    let concerned = all.clone();
+    let source = move |change: &Change<Box<str>>| mirrors_of(&concerned, change.object());
+    let copy = move |change: &Change<()>| mirrors_of(&all, change.object());
+    let feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+        ("mirror-feed", Box::pin(feed(mirrors, queue.clone(), |_| Lane::Normal, itself))),
+        ("source-feed", Box::pin(feed(sources, queue.clone(), |_| Lane::Normal, source))),
+        ("secret-feed", Box::pin(feed(secrets, queue, |_| Lane::Normal, copy))),
+    ];
+    Assembly { runner, feeds }
+}
+
+/// The mirrors that a Secret concerns, by its name. One that was a copy and is so no more matters when it is deleted: the
+/// mirror that waits for that is on its way out, or names it again.
+fn mirrors_of(mirrors: &Store<Seen>, secret: &ObjectRef) -> Vec<ObjectRef> {
+    let mut keys = Vec::new();
+    mirrors.for_each(|mirror| {
+        let same_namespace = mirror.meta.object.namespace() == secret.namespace();
+        if same_namespace && (mirror.value.names(secret.name()) || mirror.meta.is_terminating()) {
+            keys.push(mirror.meta.object.clone());
+        }
+    });
+    keys
+}
+
+/// Starts the controller in a manager.
+pub(crate) async fn start(context: Context) -> Result<(), StartError> {
+    let parts = Parts {
+        clients: context.clients.clone(),
+        watches: context.watches.clone(),
+        events: context.events.clone(),
+        fingerprinter: context.fingerprinter.clone(),
+        namespace: context.namespace.clone(),
+        leading: context.leading.clone(),
+        dry_run: context.dry_run,
+        metrics: context.metrics.clone(),
+    };
+    let Assembly { runner, feeds } = assemble(parts, Options::default());
+    for (name, feed) in feeds {
+        context.spawn(name, feed);
+    }
+    let runner = runner.report_to(&context.readiness, &context.liveness, &context.state);
+    context.spawn("mirror", runner.run(context.stop()));
+    Ok(())
+}
+
+/// Runs the controller alone, in the namespace of the configuration: no manager, no lease, no rival. It ends only when it
+/// is dropped, or with an error.
+pub async fn run_alone(config: Config, options: Options, tuning: Tuning) -> Result<()> {
+    let namespace = config.default_namespace.clone();
+    let identity = Identity::new("sample", env!("CARGO_PKG_VERSION"), None);
+    let clients = Clients::new(config, identity, Fence::always())?;
+    let metrics = Metrics::new();
+    let fingerprinter = installation_key(&clients.unfenced, &namespace).await?;
+    let instance = clients.identity.instance().to_owned();
+    let (events, publisher) = Events::new(clients.call.clone(), "trustplane.io/sample", &instance, &metrics);
+    let parts = Parts {
+        watches: Watches::new(clients.watch.clone(), tuning, &metrics),
+        events,
+        fingerprinter,
+        namespace: namespace.into(),
+        leading: watch::Sender::new(true).subscribe(),
+        dry_run: false,
+        metrics,
+        clients,
+    };
+    let Assembly { runner, feeds } = assemble(parts, options);
+    let stop = CancellationToken::new();
+    let feeds = feeds.into_iter().map(|(name, feed)| async move {
+        feed.await;
+        Err::<(), _>(anyhow::anyhow!("{name} ended"))
+    });
+    tokio::select! {
+        ended = runner.run(stop.clone()) => ended.context("run the controller"),
+        ended = try_join_all(feeds) => ended.map(drop),
+        () = publisher.run(stop.clone()) => Err(anyhow::anyhow!("the publisher of events ended")),
+    }
+}

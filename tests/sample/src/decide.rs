@@ -1,0 +1,180 @@
+//! What to do about a mirror: a pure function.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use strum::IntoStaticStr;
+use trustplane_plan::{
+    ConditionStatus, Conflicts, Convergence, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta, Note,
+    OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
+};
+
+use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, SECRET};
+
+/// Everything that a decision about a mirror rests on. It has no `Debug` form: it holds the values of a Secret.
+pub struct Input {
+    /// The mirror.
+    pub mirror: Meta,
+    /// What it wants.
+    pub spec: MirrorSpec,
+    /// What its status says now.
+    pub status: Value,
+    /// The `data` of its source, if there is one.
+    pub source: Option<Value>,
+    /// Live Secrets that are its copies, or have the name of one.
+    pub live: Vec<(Kind, Meta)>,
+    /// Whether `live` is all there is.
+    pub complete: bool,
+}
+
+/// How a mirror is doing; the word is the reason of its condition and of the event that tells of a change.
+#[derive(Debug, Clone, PartialEq, Eq, IntoStaticStr)]
+enum Verdict {
+    InStep,
+    SourceMissing,
+    TargetInvalid(String),
+    TargetForeign(String),
+    TargetEnding(String),
+}
+
+impl Verdict {
+    fn message(&self) -> String {
+        match self {
+            Self::InStep => "all copies are in step".to_owned(),
+            Self::SourceMissing => "the source does not exist, or does not offer itself".to_owned(),
+            Self::TargetInvalid(name) => format!("{name:?} cannot be the name of a copy"),
+            Self::TargetForeign(name) => format!("the Secret {name:?} belongs to somebody else"),
+            Self::TargetEnding(name) => format!("the Secret {name:?} is being deleted"),
+        }
+    }
+}
+
+/// How the copies of all mirrors are known.
+pub fn mark() -> Mark {
+    Mark::new("app.kubernetes.io/managed-by", "trustplane-sample")
+}
+
+/// What to do about a mirror.
+pub fn decide(input: &Input, fingerprinter: &Fingerprinter, now: Timestamp) -> Plan {
+    assert!(!input.mirror.annotations.contains_key(PANIC), "this mirror asks for a panic");
+    if input.mirror.is_terminating() {
+        return farewell(input, fingerprinter);
+    }
+    let mut plan = Plan::default();
+    plan.steps.extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, true));
+    let (steps, verdict) = copies(input, fingerprinter);
+    plan.steps.extend(steps);
+    tell(&mut plan, input, &verdict, now);
+    plan
+}
+
+/// Removes the copies; the mirror may go when none is left.
+fn farewell(input: &Input, fingerprinter: &Fingerprinter) -> Plan {
+    let (steps, _) = converge_set(Vec::new(), owned(input), &ownership(input), fingerprinter);
+    let mut plan = Plan {
+        steps,
+        ..Plan::default()
+    };
+    let left = input.live.iter().any(|(_, live)| is_ours(input, live));
+    if plan.is_empty() && !left && input.complete {
+        plan.steps.extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, false));
+    }
+    plan
+}
+
+fn copies(input: &Input, fingerprinter: &Fingerprinter) -> (Vec<Step>, Verdict) {
+    let names: BTreeSet<&str> = input.spec.targets.iter().map(String::as_str).collect();
+    if let Some(bad) = names.iter().find(|name| !is_name(name) || **name == input.spec.source) {
+        return (Vec::new(), Verdict::TargetInvalid((*bad).to_owned()));
+    }
+    // The mark is common to all mirrors: a copy of another one is as foreign as any.
+    let taken = |(_, live): &&(Kind, Meta)| {
+        let other = live.owners.iter().any(|owner| owner.controller && *owner.uid != *input.mirror.uid);
+        other && names.contains(live.object.name())
+    };
+    if let Some((_, live)) = input.live.iter().find(taken) {
+        return (Vec::new(), Verdict::TargetForeign(live.object.name().to_owned()));
+    }
+    // Without a source the copies stay as they are: an outage never empties a Secret.
+    let Some(data) = &input.source else {
+        return (Vec::new(), Verdict::SourceMissing);
+    };
+    let namespace = input.mirror.object.namespace();
+    let wish = |name: &&str| {
+        let wish = Manifest::new(SECRET, namespace, name).with("data", data.clone());
+        match Owner::controller(&MIRROR, &input.mirror, namespace) {
+            Some(owner) => wish.owner(owner),
+            None => wish,
+        }
+    };
+    let wishes = names.iter().map(wish).collect();
+    let (steps, held_up) = converge_set(wishes, owned(input), &ownership(input), fingerprinter);
+    let verdict = match held_up.into_iter().next() {
+        Some((target, Convergence::Terminating)) => Verdict::TargetEnding(target.object.name().to_owned()),
+        Some((target, _)) => Verdict::TargetForeign(target.object.name().to_owned()),
+        None => Verdict::InStep,
+    };
+    (steps, verdict)
+}
+
+/// The status, and an event when it says something new.
+fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
+    let last: MirrorStatus = serde_json::from_value(input.status.clone()).unwrap_or_default();
+    let ready = *verdict == Verdict::InStep;
+    let (condition, severity) = match ready {
+        true => (ConditionStatus::True, Severity::Normal),
+        false => (ConditionStatus::False, Severity::Warning),
+    };
+    let (reason, message): (&'static str, String) = (verdict.into(), verdict.message());
+    let mut status = last.clone();
+    status.conditions.set("Ready", condition, reason, &message, input.mirror.generation, now);
+    if ready {
+        status.copies = input.spec.targets.iter().collect::<BTreeSet<_>>().len().try_into().unwrap_or(i64::MAX);
+    }
+    let about = Target {
+        kind: MIRROR,
+        object: input.mirror.object.clone(),
+    };
+    // Texts and numbers always have a JSON form.
+    let wish = serde_json::to_value(&status).unwrap_or_default();
+    plan.steps.extend(Status::step(about.clone(), &input.mirror.uid, &input.status, wish));
+    let news = last.conditions.get("Ready").is_none_or(|last| last.reason != reason);
+    if news {
+        let note = Note::new(about, &input.mirror.uid, severity, reason, "Mirror", &message);
+        plan.push(Step::Tell(note));
+    }
+}
+
+fn ownership(input: &Input) -> Ownership {
+    Ownership {
+        mark: mark(),
+        adopt: input.mirror.annotations.get(ADOPT).is_some_and(|value| value == "true"),
+        conflicts: Conflicts::Force,
+    }
+}
+
+fn owned(input: &Input) -> OwnedSet<'_> {
+    OwnedSet {
+        live: &input.live,
+        complete: input.complete,
+        owner: &input.mirror.uid,
+    }
+}
+
+fn is_ours(input: &Input, live: &Meta) -> bool {
+    mark().is_on(live) && live.owners.iter().any(|owner| owner.controller && *owner.uid == *input.mirror.uid)
+}
+
+/// What the API server takes as the name of a Secret.
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|label| label.starts_with(edge) && label.ends_with(edge))
+        && name.chars().all(allowed)
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

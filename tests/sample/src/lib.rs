@@ -1,0 +1,42 @@
+//! The sample controller: it lives in the tests, not in the product, and exercises everything that the kit offers.
+//!
+//! A `Mirror` names a Secret that offers itself as a source, and copies of it to keep in step. The sample watches in all
+//! three ways (a slim type, metadata, hashes), keeps an owned set with pruning, adopts on request, writes conditions and
+//! events, holds its objects back by a finalizer, and declares its rights in code. It is written the way every controller
+//! of the product is: [`decide`](decide::decide) is pure, and the controller round it only reads.
+//!
+//! ```
+//! let rights = (trustplane_sample::capability().rights)();
+//! assert!(rights.wildcard().is_none());
+//! ```
+
+pub mod api;
+mod assembly;
+pub mod controller;
+pub mod decide;
+
+pub use assembly::run_alone;
+
+use kube::CustomResourceExt;
+use trustplane_kit::manager::Capability;
+use trustplane_kit::rights::Rights;
+
+/// The capability `mirror`.
+pub fn capability() -> Capability {
+    Capability {
+        name: "mirror",
+        about: "keeps copies of Secrets in step with their source",
+        crds: || vec![api::Mirror::crd()],
+        rights,
+        webhooks: Vec::new,
+        start: |context| Box::pin(assembly::start(context)),
+    }
+}
+
+/// What the controller does on the API server, and nothing else.
+fn rights() -> Rights {
+    Rights::none()
+        .at_home("test.trustplane.io", &["mirrors"], &["get", "list", "watch", "patch"])
+        .at_home("test.trustplane.io", &["mirrors/status"], &["patch"])
+        .at_home("", &["secrets"], &["get", "list", "watch", "create", "patch", "delete"])
+}

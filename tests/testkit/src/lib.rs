@@ -1,0 +1,31 @@
+//! What tests stand on: a real control plane, and the instruments that prove a promise or break it.
+//!
+//! - [`ControlPlane`] and [`Sandbox`]: one control plane for a test run, one namespace for each test, and controllers that
+//!   run as the service account with the rights that they ship with.
+//! - [`wait_for`], [`eventually`]: waiting by watch, with a deadline.
+//! - [`audit`]: who wrote what; silence at rest; rights used and rights granted.
+//! - [`proxy`]: faults between a client and the API server, scripted by the test.
+//! - [`crash`]: a crash at every write, of a controller in this process or of a real binary.
+//! - [`canary`]: secret values, planted and searched for.
+//!
+//! It knows nothing of the product and nothing of the kit, and there is no mock of the Kubernetes API in it.
+
+mod account;
+pub mod audit;
+pub mod canary;
+pub mod crash;
+mod plane;
+mod process;
+pub mod proxy;
+mod rights;
+mod sandbox;
+mod wait;
+mod webhook;
+
+pub use account::{Account, Credentials, Instance};
+pub use plane::ControlPlane;
+pub use process::{Process, Program};
+pub use rights::Rules;
+pub use sandbox::Sandbox;
+pub use wait::{DEADLINE, Select, Selection, eventually, until, wait_for, wait_for_some};
+pub use webhook::{Webhook, on_writes_of};

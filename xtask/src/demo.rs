@@ -1,0 +1,74 @@
+//! `cargo xtask demo`: from an empty machine to a running installation, told as a story that a person can follow.
+//!
+//! Every command of the story is one that the person can type; the demo runs exactly what it prints.
+
+mod stage;
+mod story;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use trustplane_cluster::interrupt;
+
+use stage::Stage;
+
+/// Start a cluster, install everything, and show what runs; Ctrl-C cleans up.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  cargo xtask demo\n  cargo xtask demo --exit\n  cargo xtask demo --kubeconfig ~/.kube/config"
+)]
+pub struct Args {
+    /// Clean up right after the story instead of waiting for Ctrl-C.
+    #[arg(long)]
+    exit: bool,
+    /// Name of the cluster that is started.
+    #[arg(long, default_value = "demo")]
+    name: String,
+    /// Use this cluster instead of starting one.
+    #[arg(long, value_name = "FILE", conflicts_with = "name")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Tells the story, from setting the stage to clearing it.
+pub fn run(args: Args) -> Result<()> {
+    // Ctrl-C has to reach the clearing of the stage, whatever runs at that moment.
+    let _guard = interrupt::Guard::begin()?;
+    let stage = match &args.kubeconfig {
+        Some(kubeconfig) => Stage::borrow(kubeconfig)?,
+        None => Stage::build(&args.name)?,
+    };
+    let told = tell(&stage, args.exit);
+    if told.is_err() && !interrupt::requested() {
+        stage.explain();
+    }
+    let cleared = stage.clear();
+    // Ctrl-C is how the demo ends, not how it fails.
+    match told {
+        Err(error) if !interrupt::requested() => Err(error),
+        _ => cleared,
+    }
+}
+
+fn tell(stage: &Stage, exit: bool) -> Result<()> {
+    for (number, scene) in (1..).zip(story::SCENES) {
+        interrupt::check()?;
+        scene.play(number, stage)?;
+    }
+    if exit {
+        return Ok(());
+    }
+    println!(
+        "\nLook further, in another terminal:\n\n  {}\n",
+        stage.environment()
+    );
+    for line in story::FURTHER {
+        println!("  {line}");
+    }
+    println!("\nCtrl-C ends the demo and removes everything that it made.");
+    while !interrupt::requested() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    println!();
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Where the story plays: a cluster of our own, or somebody's; the images; and the tools that the commands need.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use trustplane_cluster::cache::Cache;
+use trustplane_cluster::identity::Identity;
+use trustplane_cluster::progress::Progress;
+use trustplane_cluster::tools::{Tool, Toolchain, debian};
+use trustplane_cluster::{interrupt, node, site};
+
+use crate::image::{self, Image, Profile};
+use crate::run;
+
+/// The namespace of the story.
+const NAMESPACE: &str = "trustplane";
+
+/// A cluster with what the story needs.
+pub struct Stage {
+    kubeconfig: PathBuf,
+    /// The tools and the plugin first.
+    path: OsString,
+    tools: Vec<PathBuf>,
+    whose: Whose,
+}
+
+enum Whose {
+    /// Made by us under this name, and removed by us.
+    Ours { name: String },
+    /// Somebody's: we take away what we brought.
+    Theirs { namespace_was_there: bool },
+}
+
+impl Stage {
+    /// Builds everything, down to the cluster.
+    pub fn build(name: &str) -> Result<Self> {
+        let cache = Cache::locate()?;
+        site::down_orphans(&cache).context("clear away what an earlier run left")?;
+        if node::open(name).is_ok() {
+            bail!("a demo runs already; `cargo xtask cluster down --name {name}` ends it");
+        }
+        debian::install(&debian::missing(true)?)?;
+        let mut tools = Tool::NODES.to_vec();
+        tools.push(Tool::Helm);
+        let directories = Toolchain::new(&cache).ensure_all(&tools)?;
+        let plugin = plugin()?;
+        let images = images(&cache)?;
+
+        let progress = Progress::begin("start a cluster with one node");
+        let options = node::Options {
+            nodes: node::Count::One,
+            owner: Some(Identity::own()?),
+        };
+        let cluster = node::up(name, &options)?;
+        progress.finish();
+        let ours = Whose::Ours {
+            name: name.to_owned(),
+        };
+        let stage = Self::new(cluster.control_plane().kubeconfig(), directories, &plugin, ours)?;
+        let loaded = images.iter().try_for_each(|image| {
+            interrupt::check()?;
+            cluster.load_image(&image.archive)
+        });
+        match loaded {
+            Ok(()) => Ok(stage),
+            Err(error) => {
+                stage.clear()?;
+                Err(error.context("load the images"))
+            }
+        }
+    }
+
+    /// Uses a cluster that is there already.
+    pub fn borrow(kubeconfig: &Path) -> Result<Self> {
+        let kubeconfig = std::path::absolute(kubeconfig)?;
+        let cache = Cache::locate()?;
+        let directories = Toolchain::new(&cache).ensure_all(&[Tool::Kubernetes, Tool::Helm])?;
+        let plugin = plugin()?;
+        let images = images(&cache)?;
+        println!(
+            "The nodes of this cluster need the image. If they lack it, load it while the chart waits for it:"
+        );
+        for image in &images {
+            println!("  {}  as {}", image.archive.display(), image.reference);
+        }
+        let theirs = Whose::Theirs {
+            namespace_was_there: true,
+        };
+        let mut stage = Self::new(kubeconfig, directories, &plugin, theirs)?;
+        let found = stage.run("kubectl get namespace --ignore-not-found -o name trustplane")?;
+        stage.whose = Whose::Theirs {
+            namespace_was_there: !found.trim().is_empty(),
+        };
+        Ok(stage)
+    }
+
+    fn new(kubeconfig: PathBuf, mut tools: Vec<PathBuf>, plugin: &Path, whose: Whose) -> Result<Self> {
+        tools.extend(plugin.parent().map(Path::to_owned));
+        let inherited = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(tools.iter().cloned().chain(std::env::split_paths(&inherited)))?;
+        Ok(Self {
+            kubeconfig,
+            path,
+            tools,
+            whose,
+        })
+    }
+
+    /// The command, in the environment in which the person's would run.
+    pub fn dress<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .current_dir(run::root())
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("PATH", &self.path)
+    }
+
+    /// The line that gives a person's terminal the same environment.
+    pub fn environment(&self) -> String {
+        let tools: Vec<_> = self
+            .tools
+            .iter()
+            .map(|directory| directory.display().to_string())
+            .collect();
+        format!(
+            "export KUBECONFIG={} PATH={}:$PATH",
+            self.kubeconfig.display(),
+            tools.join(":")
+        )
+    }
+
+    /// Shows what the cluster says of a failure, before it is gone.
+    pub fn explain(&self) {
+        for line in [
+            "kubectl get pods --all-namespaces -o wide",
+            "kubectl get events --namespace trustplane --sort-by=.lastTimestamp",
+            "kubectl logs --namespace trustplane --selector app.kubernetes.io/name=trustplane --tail=30",
+        ] {
+            eprintln!("\n$ {line}");
+            match self.run(line) {
+                Ok(said) => eprint!("{said}"),
+                Err(error) => eprintln!("{error:#}"),
+            }
+        }
+    }
+
+    /// Takes away everything that the demo made.
+    pub fn clear(&self) -> Result<()> {
+        let progress = Progress::begin("clean up");
+        match &self.whose {
+            Whose::Ours { name } => trustplane_cluster::down(name)?,
+            Whose::Theirs { namespace_was_there } => {
+                self.run(&format!(
+                    "helm uninstall trustplane --namespace {NAMESPACE} --ignore-not-found --wait"
+                ))?;
+                if !*namespace_was_there {
+                    self.run(&format!(
+                        "kubectl delete namespace {NAMESPACE} --ignore-not-found"
+                    ))?;
+                }
+            }
+        }
+        progress.finish();
+        if matches!(self.whose, Whose::Theirs { .. }) {
+            println!(
+                "CRDs are kept, with what they hold: kubectl delete crd --selector app.kubernetes.io/part-of=trustplane"
+            );
+        }
+        Ok(())
+    }
+
+    fn run(&self, line: &str) -> Result<String> {
+        run::output(self.dress(Command::new("sh").args(["-c", line])))
+    }
+}
+
+fn plugin() -> Result<PathBuf> {
+    image::compile("kubectl-trustplane", "kubectl-trustplane", Profile::Test)
+}
+
+fn images(cache: &Cache) -> Result<Vec<Image>> {
+    let shipped = image::recipe::RECIPES.iter().filter(|recipe| recipe.shipped);
+    shipped
+        .map(|recipe| image::build(recipe, Profile::Test, cache, &image::archives(cache)))
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! The story, as data: what is shown, why it is worth seeing, and the commands that show it. It grows with each
+//! capability: a scene more in [`SCENES`].
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use super::stage::Stage;
+
+/// One numbered part of the story.
+#[derive(Debug)]
+pub struct Scene {
+    title: &'static str,
+    about: &'static str,
+    /// Shell lines, run as they stand here.
+    commands: &'static [&'static str],
+}
+
+/// The story in its order.
+pub const SCENES: &[Scene] = &[
+    Scene {
+        title: "A real cluster",
+        about: "Kubernetes from source: an API server, etcd, and a node with containerd, in a network namespace of its own.",
+        commands: &["kubectl get nodes -o wide", "kubectl get pods --all-namespaces"],
+    },
+    Scene {
+        title: "Install the chart",
+        about: "One manager process with two replicas. Its rights are generated from what the code declares.",
+        commands: &[
+            "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace --wait --timeout 5m",
+            "kubectl get deployments,pods,services --namespace trustplane",
+        ],
+    },
+    Scene {
+        title: "One leads, one is warm",
+        about: "The holder of the Lease works; the other replica takes over within seconds when it goes.",
+        commands: &["kubectl get lease trustplane-manager --namespace trustplane"],
+    },
+    Scene {
+        title: "It runs with next to no power",
+        about: "No root, no shell, nothing writable, and only the rights below; nothing is granted with a wildcard.",
+        commands: &[
+            "kubectl get pods --namespace trustplane -o jsonpath='{.items[0].spec.containers[0].securityContext}{\"\\n\"}'",
+            "kubectl describe role trustplane-manager --namespace trustplane",
+        ],
+    },
+    Scene {
+        title: "Is everything well?",
+        about: "The plugin looks at the whole installation, and says what to do about what is not well.",
+        commands: &[
+            "kubectl trustplane version",
+            "kubectl trustplane check --namespace trustplane",
+        ],
+    },
+];
+
+/// What a person may want to try afterwards.
+pub const FURTHER: &[&str] = &[
+    "kubectl logs --namespace trustplane deployment/trustplane-manager --follow",
+    "kubectl port-forward --namespace trustplane service/trustplane-manager 8080 &",
+    "curl http://127.0.0.1:8080/metrics",
+    "kubectl delete pod --namespace trustplane --selector app.kubernetes.io/name=trustplane --wait=false",
+    "kubectl trustplane check",
+];
+
+impl Scene {
+    /// Prints the scene, runs its commands and shows what they say.
+    pub fn play(&self, number: usize, stage: &Stage) -> Result<()> {
+        println!("\n{number}. {}\n   {}", self.title, self.about);
+        for line in self.commands {
+            println!("\n   $ {line}");
+            let shown = say(stage.dress(Command::new("sh").args(["-c", line])))
+                .with_context(|| format!("in scene {number}, {:?}: {line}", self.title))?;
+            for line in shown.lines() {
+                println!("   {line}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a command prints, both streams in the order of a pipe; its last words when it fails.
+fn say(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().context("start a shell")?;
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    if !output.status.success() {
+        bail!("{}\n{said}", output.status);
+    }
+    Ok(said)
+}

@@ -1,0 +1,156 @@
+//! What a manager says of itself (`manager describe`), and what the chart keeps of it.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::run;
+
+/// The whole description.
+#[derive(Debug, Deserialize)]
+pub struct Description {
+    pub version: String,
+    pub process: Process,
+    pub capabilities: Vec<Capability>,
+}
+
+/// What every process of the manager has, whatever its capabilities.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Process {
+    pub rights: Rights,
+}
+
+/// One capability.
+#[derive(Debug, Deserialize)]
+pub struct Capability {
+    pub name: String,
+    pub about: String,
+    pub rights: Rights,
+    pub crds: Vec<Value>,
+    pub webhooks: Vec<Value>,
+}
+
+/// Rules of a ClusterRole and of a Role in the namespace of the installation.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Rights {
+    pub cluster: Vec<Rule>,
+    pub namespaced: Vec<Rule>,
+}
+
+/// A rule of a role. Fields that this does not know are an error: they must not be lost on the way into the chart.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    pub api_groups: Vec<String>,
+    pub resources: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resource_names: Vec<String>,
+    pub verbs: Vec<String>,
+}
+
+impl Description {
+    /// Asks a manager.
+    pub fn of(manager: &Path) -> Result<Self> {
+        let told = run::output(Command::new(manager).arg("describe").env_clear())?;
+        Self::parse(&told).with_context(|| format!("understand what {} says of itself", manager.display()))
+    }
+
+    fn parse(told: &str) -> Result<Self> {
+        let description: Self = serde_json::from_str(told)?;
+        description.check()?;
+        Ok(description)
+    }
+
+    /// Refuses what must never reach a cluster: a right that nobody can review.
+    fn check(&self) -> Result<()> {
+        self.process.rights.check("the process")?;
+        for capability in &self.capabilities {
+            let name = &capability.name;
+            ensure!(
+                is_label(name),
+                "capability {name:?}: the name must fit into a label and a DNS name"
+            );
+            capability.rights.check(&format!("capability {name}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Rights {
+    fn check(&self, whose: &str) -> Result<()> {
+        for rule in self.cluster.iter().chain(&self.namespaced) {
+            let lists = [
+                &rule.api_groups,
+                &rule.resources,
+                &rule.verbs,
+                &rule.resource_names,
+            ];
+            if let Some(wild) = lists.into_iter().flatten().find(|entry| entry.contains('*')) {
+                bail!("the rights of {whose} hold the wildcard {wild:?}: name what is needed");
+            }
+            if let Some(verb) = rule
+                .verbs
+                .iter()
+                .find(|verb| ["escalate", "bind", "impersonate"].contains(&verb.as_str()))
+            {
+                bail!("the rights of {whose} hold {verb:?}, which leads to every other right");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=20).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(verbs: &[&str], resources: &[&str]) -> String {
+        json!({
+            "version": "1.2.3",
+            "process": {"rights": {"cluster": [], "namespaced": []}},
+            "capabilities": [{
+                "name": "sample", "about": "", "crds": [], "webhooks": [],
+                "rights": {
+                    "cluster": [{"apiGroups": [""], "resources": resources, "verbs": verbs}],
+                    "namespaced": [],
+                },
+            }],
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn narrow_rights_pass_and_wide_ones_do_not() {
+        assert!(Description::parse(&told(&["get"], &["pods"])).is_ok());
+        let refused = |verbs: &[&str], resources: &[&str]| {
+            Description::parse(&told(verbs, resources))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            refused(&["*"], &["pods"]),
+            "the rights of capability sample hold the wildcard \"*\": name what is needed"
+        );
+        assert!(refused(&["get"], &["pods/*"]).contains("wildcard"));
+        assert!(refused(&["escalate"], &["roles"]).contains("every other right"));
+    }
+
+    #[test]
+    fn a_rule_with_an_unknown_field_is_refused() {
+        let with_url =
+            told(&["get"], &["pods"]).replace("\"verbs\"", "\"nonResourceURLs\":[\"/metrics\"],\"verbs\"");
+        assert!(Description::parse(&with_url).is_err());
+    }
+}

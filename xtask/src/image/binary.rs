@@ -1,0 +1,92 @@
+//! Our own binary in an image: built by cargo, without debug information.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::run;
+
+/// How the binary is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// As the tests are: one build of the dependencies for both, and fast.
+    Test,
+    /// As it ships.
+    Release,
+}
+
+/// Compiles a binary of a package of ours.
+pub fn compile(package: &str, binary: &str, profile: Profile) -> Result<PathBuf> {
+    let mut cargo = run::cargo();
+    cargo.args([
+        "build",
+        "--message-format=json-render-diagnostics",
+        "--bin",
+        binary,
+    ]);
+    match profile {
+        // The features of the whole workspace, as the tests use them, or cargo would compile the dependencies again.
+        Profile::Test => cargo.arg("--workspace"),
+        Profile::Release => cargo.args(["--package", package, "--release"]),
+    };
+    let output = cargo.stderr(Stdio::inherit()).output().context("start cargo")?;
+    if !output.status.success() {
+        bail!("compiling {binary} failed");
+    }
+    executable(&String::from_utf8_lossy(&output.stdout), binary)
+        .with_context(|| format!("find what cargo made of {binary}"))
+}
+
+/// Writes the program without debug information to `stripped`.
+pub fn strip(program: &Path, stripped: &Path) -> Result<()> {
+    run::run(
+        Command::new("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .arg(stripped)
+            .arg(program),
+    )
+}
+
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    target: Option<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+fn executable(messages: &str, binary: &str) -> Option<PathBuf> {
+    let read = |line: &str| serde_json::from_str::<Message>(line).ok();
+    let named = |message: Message| {
+        message
+            .executable
+            .filter(|_| message.target.is_some_and(|t| t.name == binary))
+    };
+    messages.lines().filter_map(read).find_map(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_that_of_the_binary() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"a"},"executable":null}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"b"},"executable":"/t/b"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"a"},"executable":"/t/a"}"#,
+            "\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        assert_eq!(executable(messages, "a"), Some("/t/a".into()));
+        assert_eq!(executable(messages, "c"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! Rules about the text of the sources: sizes, names, unfinished words.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::run;
+
+const LONGEST_FILE: usize = 600;
+const EMPTY_NAMES: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
+// Written in two halves, so that this file does not report itself.
+const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("for", " now")];
+
+/// Every fault in the texts of the tracked and new sources.
+pub fn check(root: &Path) -> Result<Vec<String>> {
+    let mut list = std::process::Command::new("git");
+    list.current_dir(root).args(["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.rs", "*.go"]);
+    let mut faults = Vec::new();
+    for file in run::output(&mut list)?.lines() {
+        let path = root.join(file);
+        // A file that was deleted but not committed yet is still listed.
+        if path.exists() {
+            faults.extend(source(file, &std::fs::read_to_string(path)?));
+        }
+    }
+    Ok(faults)
+}
+
+fn source(file: &str, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let lines = text.lines().count();
+    if lines > LONGEST_FILE {
+        faults.push(format!("{file}: {lines} lines; above {LONGEST_FILE} split by domain"));
+    }
+    for part in file.split('/').map(|part| part.trim_end_matches(".rs")) {
+        if EMPTY_NAMES.contains(&part) {
+            faults.push(format!("{file}: the name {part:?} says nothing"));
+        }
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(word) = UNFINISHED.into_iter().find(|word| line.contains(word)) {
+            faults.push(format!("{file}:{number}: {word:?} is unfinished work"));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_long_files_empty_names_and_unfinished_work() {
+        assert_eq!(source("a/b.rs", "fn main() {}\n"), Vec::<String>::new());
+        assert_eq!(source("a/b.rs", &"\n".repeat(601)).len(), 1);
+        assert_eq!(source("a/utils/b.rs", "").len(), 1);
+        assert_eq!(source("a/b.rs", concat!("// TO", "DO later\n")).len(), 1);
+    }
+}

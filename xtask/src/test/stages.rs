@@ -1,0 +1,160 @@
+//! The stages of a test run, in order.
+
+use std::{path::PathBuf, process::Command};
+
+use anyhow::{Context, Result, bail};
+use trustplane_cluster::{
+    cache::Cache,
+    control_plane::{self, ControlPlane, Options},
+    tools::{Tool, Toolchain, debian},
+};
+
+use super::report::Outcome;
+use crate::{generate, lint, run};
+
+/// One stage.
+pub struct Stage {
+    /// Its name, as in the table of budgets.
+    pub name: &'static str,
+    /// Whether it runs tests, so that a filter applies to it.
+    pub tests: bool,
+    /// Runs it.
+    pub run: fn(&Run) -> Result<Outcome>,
+}
+
+const fn check(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
+    Stage { name, tests: false, run }
+}
+
+const fn tests(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
+    Stage { name, tests: true, run }
+}
+
+/// All stages, cheap ones first.
+pub const ALL: &[Stage] = &[
+    Stage { name: "tools", tests: true, run: tools },
+    check("fmt", |_| done(run::cargo().args(["fmt", "--all", "--check"]))),
+    check("lint", |_| lint::run(lint::Args {}).map(|()| Outcome::Checked)),
+    check("deny", deny),
+    check("clippy", |_| {
+        done(run::cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+    }),
+    check("gen", |_| generate::run(generate::Args::checking()).map(|()| Outcome::Checked)),
+    Stage { name: "build", tests: true, run: |run| run.nextest(&["--no-run"]).map(|()| Outcome::Checked) },
+    tests("unit", |run| run.tests(&format!("not ({COMPONENT} | {CLUSTER} | {FAULTS} | {E2E})"))),
+    check("doc", doc),
+    tests("component", |run| run.tests(COMPONENT)),
+    tests("cluster", |run| run.tests(CLUSTER)),
+    tests("faults", |run| run.tests(FAULTS)),
+    tests("e2e", |run| run.tests(E2E)),
+];
+
+const COMPONENT: &str = "(package(trustplane-kit) & kind(test)) | package(trustplane-testkit)";
+const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
+const FAULTS: &str = "package(trustplane-faults)";
+const E2E: &str = "package(trustplane-e2e)";
+
+fn done(command: &mut Command) -> Result<Outcome> {
+    run::run(command).map(|()| Outcome::Checked)
+}
+
+/// What the stages share: the tools, and the control plane that component and fault tests use together.
+pub struct Run {
+    toolchain: Toolchain,
+    cold: bool,
+    cluster: String,
+    /// Only tests whose name contains this.
+    pub filter: Option<String>,
+}
+
+impl Run {
+    /// Prepares a run; nothing is started yet.
+    pub fn new(cache: Cache, filter: Option<String>) -> Result<Self> {
+        let cold = !cache.tools().exists();
+        let toolchain = Toolchain::new(&cache);
+        Ok(Self { toolchain, cold, cluster: format!("test-{}", std::process::id()), filter })
+    }
+
+    /// Whether the cache was empty when we began.
+    pub fn is_cold(&self) -> bool {
+        self.cold
+    }
+
+    /// Ends the clusters that tests of this run have left.
+    pub fn clean_up(&self) {
+        if let Err(error) = control_plane::down_all(&self.cluster) {
+            println!("test: failed to end the clusters of this run: {error:#}");
+        }
+    }
+
+    fn nextest(&self, arguments: &[&str]) -> Result<()> {
+        let mut command = run::cargo();
+        command
+            .args(["nextest", "run", "--workspace", "--locked", "--no-tests=pass"])
+            .args(arguments)
+            .env("PATH", self.toolchain.search_path(&[Tool::Nextest, Tool::Deny])?)
+            .env("INSTA_UPDATE", "no")
+            .env("TRUSTPLANE_TEST_CLUSTER", &self.cluster);
+        run::run(&mut command)
+    }
+
+    /// Runs the tests of a filter set, and counts them from the report that the runner writes.
+    fn tests(&self, filter_set: &str) -> Result<Outcome> {
+        let filter_set = match &self.filter {
+            Some(name) => format!("({filter_set}) & test({name})"),
+            None => filter_set.to_owned(),
+        };
+        let junit = junit_path()?;
+        if junit.exists() {
+            std::fs::remove_file(&junit)?;
+        }
+        let ended = self.nextest(&["-E", &filter_set]);
+        if !junit.exists() {
+            ended.context("the test runner ended without a report")?;
+            return Ok(Outcome::Tests(Vec::new()));
+        }
+        Outcome::from_junit(&std::fs::read_to_string(junit)?)
+    }
+}
+
+fn junit_path() -> Result<PathBuf> {
+    let mut metadata = run::cargo();
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]);
+    let metadata: serde_json::Value = serde_json::from_str(&run::output(&mut metadata)?)?;
+    let target = metadata["target_directory"].as_str().context("cargo names no target directory")?;
+    Ok(PathBuf::from(target).join("nextest/default/junit.xml"))
+}
+
+fn tools(run: &Run) -> Result<Outcome> {
+    let missing = debian::missing(true)?;
+    if !missing.is_empty() {
+        debian::install(&missing)?;
+    }
+    run.toolchain.ensure_all(&Tool::ALL)?;
+    ControlPlane::up(&run.cluster, &Options::default())?;
+    Ok(Outcome::Checked)
+}
+
+// The advisory check needs a database that is not on every machine; bans, licences and sources work offline.
+fn deny(run: &Run) -> Result<Outcome> {
+    let mut command = run::cargo();
+    command
+        .args(["deny", "--workspace", "--locked", "check", "bans", "licenses", "sources"])
+        .env("PATH", run.toolchain.search_path(&[Tool::Nextest, Tool::Deny])?);
+    done(&mut command)
+}
+
+fn doc(_: &Run) -> Result<Outcome> {
+    let mut command = run::cargo();
+    command.args(["test", "--doc", "--workspace", "--locked", "--no-fail-fast"]);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let outcome = Outcome::from_libtest("doc", &text);
+    if !output.status.success() {
+        print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+        if !outcome.has_failed() {
+            bail!("cargo test --doc ended with {}", output.status);
+        }
+    }
+    Ok(outcome)
+}
