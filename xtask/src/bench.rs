@@ -9,8 +9,12 @@ use trustplane_cluster::{
 use crate::run;
 
 /// The benchmarks: name, package, bench target, what it shows.
-const ALL: &[(&str, &str, &str, &str)] =
-    &[("kit", "trustplane-kit", "kit", "latency, queue throughput, memory against kube-runtime's reflector, CPU at rest")];
+const ALL: &[(&str, &str, &str, &str)] = &[(
+    "kit",
+    "trustplane-kit",
+    "kit",
+    "latency, queue throughput, memory against kube-runtime's reflector, CPU at rest",
+)];
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]

@@ -22,7 +22,9 @@ pub fn cargo() -> Command {
 
 /// Runs a command to its end; an error names it.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("failed to start {command:?}"))?;
+    let status = command
+        .status()
+        .with_context(|| format!("failed to start {command:?}"))?;
     if !status.success() {
         bail!("{} ended with {status}", shown(command));
     }
@@ -31,7 +33,9 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command to its end and returns what it printed.
 pub fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("failed to start {command:?}"))?;
+    let output = command
+        .output()
+        .with_context(|| format!("failed to start {command:?}"))?;
     if !output.status.success() {
         let told = String::from_utf8_lossy(&output.stderr);
         bail!("{} ended with {}: {}", shown(command), output.status, told.trim());
@@ -41,5 +45,8 @@ pub fn output(command: &mut Command) -> Result<String> {
 
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -43,7 +43,9 @@ pub enum ClientError {
     #[error("failed to use the service account of this pod: {0}")]
     InCluster(#[from] kube::config::InClusterError),
     /// A proxy stands between us and the API server.
-    #[error("failed to reach the API server: the kubeconfig or HTTPS_PROXY names a proxy, which is not supported")]
+    #[error(
+        "failed to reach the API server: the kubeconfig or HTTPS_PROXY names a proxy, which is not supported"
+    )]
     Proxy,
     /// The configuration does not make a client.
     #[error("failed to make a client from the cluster configuration: {0}")]
@@ -141,8 +143,7 @@ fn client(config: &Config, fence: &Fence) -> Result<Client, kube::Error> {
     connector.set_read_timeout(config.read_timeout);
     connector.set_write_timeout(config.write_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http: legacy::Client<_, FencedBody> =
-        legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let http: legacy::Client<_, FencedBody> = legacy::Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

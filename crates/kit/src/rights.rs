@@ -49,7 +49,13 @@ impl Rights {
 
     /// Adds verbs on exactly these objects of the namespace of the installation.
     #[must_use]
-    pub fn on_objects_at_home(mut self, group: &str, resources: &[&str], verbs: &[&str], names: &[&str]) -> Self {
+    pub fn on_objects_at_home(
+        mut self,
+        group: &str,
+        resources: &[&str],
+        verbs: &[&str],
+        names: &[&str],
+    ) -> Self {
         self.namespaced.push(rule(group, resources, verbs, names));
         self
     }
@@ -104,7 +110,9 @@ fn singles(rule: &PolicyRule) -> impl Iterator<Item = (&str, &str, &str)> {
     groups.flat_map(move |group| {
         let resources = rule.resources.iter().flatten();
         resources.flat_map(move |resource| {
-            rule.verbs.iter().map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
+            rule.verbs
+                .iter()
+                .map(move |verb| (group.as_str(), resource.as_str(), verb.as_str()))
         })
     })
 }
@@ -130,7 +138,10 @@ mod tests {
         let wanted = Rights::none()
             .everywhere("", &["pods"], WATCH)
             .on_objects_at_home("", &["secrets"], &["get", "update"], &["ca"]);
-        let granted = [rule("", &["pods"], &["get", "list"], &[]), rule("", &["secrets"], &["get"], &["ca"])];
+        let granted = [
+            rule("", &["pods"], &["get", "list"], &[]),
+            rule("", &["secrets"], &["get"], &["ca"]),
+        ];
         let lacking: Vec<_> = wanted.lacking(&granted).into_iter().collect();
         assert_eq!(lacking, ["update core/secrets", "watch core/pods"]);
     }
@@ -138,7 +149,12 @@ mod tests {
     #[test]
     fn a_grant_on_one_object_is_no_grant_on_all() {
         let wanted = Rights::none().everywhere("", &["secrets"], &["get"]);
-        assert_eq!(wanted.lacking(&[rule("", &["secrets"], &["get"], &["one"])]).len(), 1);
+        assert_eq!(
+            wanted
+                .lacking(&[rule("", &["secrets"], &["get"], &["one"])])
+                .len(),
+            1
+        );
         let all = [PolicyRule {
             api_groups: Some(vec!["*".into()]),
             resources: Some(vec!["*".into()]),
@@ -150,7 +166,12 @@ mod tests {
 
     #[test]
     fn a_wildcard_is_found() {
-        assert!(Rights::none().everywhere("", &["*"], &["get"]).wildcard().is_some());
+        assert!(
+            Rights::none()
+                .everywhere("", &["*"], &["get"])
+                .wildcard()
+                .is_some()
+        );
         assert!(Rights::none().at_home("", &["pods"], WATCH).wildcard().is_none());
     }
 }

@@ -51,6 +51,10 @@ pub struct Ownership {
 
 /// What a wish needs.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "made and used up one at a time, never kept"
+)]
 pub enum Convergence {
     /// Nothing: what is there is what we want.
     Settled,

@@ -13,6 +13,8 @@ pub mod backoff;
 pub mod ca;
 pub mod clock;
 pub mod crypto;
+#[cfg(test)]
+mod eventually;
 pub mod frame;
 pub mod metrics;
 pub mod outside;

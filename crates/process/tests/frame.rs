@@ -35,7 +35,7 @@ fn a_process_starts_serves_and_ends_in_order() {
     ];
     let args: Args = args::parse_from(argv, |_| None).unwrap();
     let runtime = frame::runtime().unwrap();
-    runtime.block_on(async {
+    let life = async {
         let frame = Frame::start(&args.common, "test").await.unwrap();
         let at = frame.admin_addresses()[0];
         assert_eq!(
@@ -63,11 +63,11 @@ fn a_process_starts_serves_and_ends_in_order() {
             tokio::task::yield_now().await;
         }
         kill_process(getpid(), Signal::TERM).unwrap();
-        tokio::time::timeout(Duration::from_secs(10), draining)
-            .await
-            .unwrap()
-            .unwrap();
+        draining.await.unwrap();
         run.await.unwrap().unwrap();
         assert!(TcpStream::connect(at).await.is_err());
-    });
+    };
+    runtime
+        .block_on(async { tokio::time::timeout(Duration::from_secs(30), life).await })
+        .unwrap();
 }

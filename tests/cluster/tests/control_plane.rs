@@ -1,5 +1,12 @@
 //! The control plane, for real: side by side, after a crash, after an interruption, after a restart.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,5 +1,12 @@
 //! One Deployment for each capability, each with an account of its own, on a real node.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use trustplane_cluster::wait;
 use trustplane_e2e::chart::Chart;
 use trustplane_e2e::scenario::PATIENCE;

@@ -1,5 +1,12 @@
 //! The demo, from an empty stage to an empty stage.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::site::Site;
 use trustplane_e2e::{say, xtask};

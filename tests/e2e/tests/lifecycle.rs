@@ -1,5 +1,12 @@
 //! The life of a release on a real node: install, upgrade, rollback, uninstall.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};

@@ -1,5 +1,12 @@
 //! The plugin on a real cluster: it sees what is well, and names what is not.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use std::fs;
 
 use serde_json::Value;

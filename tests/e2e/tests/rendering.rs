@@ -1,5 +1,12 @@
 //! What the chart renders: who gets which rights, and what must never be rendered. No cluster is needed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
 use std::fs;
 use std::path::Path;
 

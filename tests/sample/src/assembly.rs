@@ -73,9 +73,18 @@ fn assemble(parts: Parts, options: Options) -> Assembly {
     let source = move |change: &Change<Box<str>>| mirrors_of(&concerned, change.object());
     let copy = move |change: &Change<()>| mirrors_of(&all, change.object());
     let feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
-        ("mirror-feed", Box::pin(feed(mirrors, queue.clone(), |_| Lane::Normal, itself))),
-        ("source-feed", Box::pin(feed(sources, queue.clone(), |_| Lane::Normal, source))),
-        ("secret-feed", Box::pin(feed(secrets, queue, |_| Lane::Normal, copy))),
+        (
+            "mirror-feed",
+            Box::pin(feed(mirrors, queue.clone(), |_| Lane::Normal, itself)),
+        ),
+        (
+            "source-feed",
+            Box::pin(feed(sources, queue.clone(), |_| Lane::Normal, source)),
+        ),
+        (
+            "secret-feed",
+            Box::pin(feed(secrets, queue, |_| Lane::Normal, copy)),
+        ),
     ];
     Assembly { runner, feeds }
 }

@@ -102,7 +102,14 @@ impl Controller for Mirrors {
             object: key.clone(),
         };
         let text = fault.to_string();
-        Some(Note::new(about, &mirror.meta.uid, Severity::Warning, fault.reason(), "Mirror", &text))
+        Some(Note::new(
+            about,
+            &mirror.meta.uid,
+            Severity::Warning,
+            fault.reason(),
+            "Mirror",
+            &text,
+        ))
     }
 }
 
@@ -127,7 +134,12 @@ impl Mirrors {
         self.secrets.for_each(|secret| {
             let meta = &secret.meta;
             let owned = meta.owners.iter().any(|owner| *owner.uid == *mirror.meta.uid);
-            let named = mirror.value.spec.targets.iter().any(|target| target == meta.object.name());
+            let named = mirror
+                .value
+                .spec
+                .targets
+                .iter()
+                .any(|target| target == meta.object.name());
             if meta.object.namespace() == mirror.meta.object.namespace() && (owned || named) {
                 live.push((SECRET, meta.clone()));
             }

@@ -57,12 +57,16 @@ pub fn mark() -> Mark {
 
 /// What to do about a mirror.
 pub fn decide(input: &Input, fingerprinter: &Fingerprinter, now: Timestamp) -> Plan {
-    assert!(!input.mirror.annotations.contains_key(PANIC), "this mirror asks for a panic");
+    assert!(
+        !input.mirror.annotations.contains_key(PANIC),
+        "this mirror asks for a panic"
+    );
     if input.mirror.is_terminating() {
         return farewell(input, fingerprinter);
     }
     let mut plan = Plan::default();
-    plan.steps.extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, true));
+    plan.steps
+        .extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, true));
     let (steps, verdict) = copies(input, fingerprinter);
     plan.steps.extend(steps);
     tell(&mut plan, input, &verdict, now);
@@ -78,19 +82,26 @@ fn farewell(input: &Input, fingerprinter: &Fingerprinter) -> Plan {
     };
     let left = input.live.iter().any(|(_, live)| is_ours(input, live));
     if plan.is_empty() && !left && input.complete {
-        plan.steps.extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, false));
+        plan.steps
+            .extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, false));
     }
     plan
 }
 
 fn copies(input: &Input, fingerprinter: &Fingerprinter) -> (Vec<Step>, Verdict) {
     let names: BTreeSet<&str> = input.spec.targets.iter().map(String::as_str).collect();
-    if let Some(bad) = names.iter().find(|name| !is_name(name) || **name == input.spec.source) {
+    if let Some(bad) = names
+        .iter()
+        .find(|name| !is_name(name) || **name == input.spec.source)
+    {
         return (Vec::new(), Verdict::TargetInvalid((*bad).to_owned()));
     }
     // The mark is common to all mirrors: a copy of another one is as foreign as any.
     let taken = |(_, live): &&(Kind, Meta)| {
-        let other = live.owners.iter().any(|owner| owner.controller && *owner.uid != *input.mirror.uid);
+        let other = live
+            .owners
+            .iter()
+            .any(|owner| owner.controller && *owner.uid != *input.mirror.uid);
         other && names.contains(live.object.name())
     };
     if let Some((_, live)) = input.live.iter().find(taken) {
@@ -128,9 +139,18 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
     };
     let (reason, message): (&'static str, String) = (verdict.into(), verdict.message());
     let mut status = last.clone();
-    status.conditions.set("Ready", condition, reason, &message, input.mirror.generation, now);
+    status
+        .conditions
+        .set("Ready", condition, reason, &message, input.mirror.generation, now);
     if ready {
-        status.copies = input.spec.targets.iter().collect::<BTreeSet<_>>().len().try_into().unwrap_or(i64::MAX);
+        status.copies = input
+            .spec
+            .targets
+            .iter()
+            .collect::<BTreeSet<_>>()
+            .len()
+            .try_into()
+            .unwrap_or(i64::MAX);
     }
     let about = Target {
         kind: MIRROR,
@@ -138,8 +158,16 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
     };
     // Texts and numbers always have a JSON form.
     let wish = serde_json::to_value(&status).unwrap_or_default();
-    plan.steps.extend(Status::step(about.clone(), &input.mirror.uid, &input.status, wish));
-    let news = last.conditions.get("Ready").is_none_or(|last| last.reason != reason);
+    plan.steps.extend(Status::step(
+        about.clone(),
+        &input.mirror.uid,
+        &input.status,
+        wish,
+    ));
+    let news = last
+        .conditions
+        .get("Ready")
+        .is_none_or(|last| last.reason != reason);
     if news {
         let note = Note::new(about, &input.mirror.uid, severity, reason, "Mirror", &message);
         plan.push(Step::Tell(note));
@@ -149,7 +177,11 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
 fn ownership(input: &Input) -> Ownership {
     Ownership {
         mark: mark(),
-        adopt: input.mirror.annotations.get(ADOPT).is_some_and(|value| value == "true"),
+        adopt: input
+            .mirror
+            .annotations
+            .get(ADOPT)
+            .is_some_and(|value| value == "true"),
         conflicts: Conflicts::Force,
     }
 }
@@ -163,7 +195,11 @@ fn owned(input: &Input) -> OwnedSet<'_> {
 }
 
 fn is_ours(input: &Input, live: &Meta) -> bool {
-    mark().is_on(live) && live.owners.iter().any(|owner| owner.controller && *owner.uid == *input.mirror.uid)
+    mark().is_on(live)
+        && live
+            .owners
+            .iter()
+            .any(|owner| owner.controller && *owner.uid == *input.mirror.uid)
 }
 
 /// What the API server takes as the name of a Secret.
@@ -171,7 +207,9 @@ fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 253
-        && name.split('.').all(|label| label.starts_with(edge) && label.ends_with(edge))
+        && name
+            .split('.')
+            .all(|label| label.starts_with(edge) && label.ends_with(edge))
         && name.chars().all(allowed)
 }
 

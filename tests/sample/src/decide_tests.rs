@@ -47,7 +47,10 @@ fn copy(input: &Input, name: &str) -> (Kind, Meta) {
             "f:ownerReferences": {"k:{\"uid\":\"u\"}": {}},
         },
     }}]);
-    (SECRET, Meta::decode(&body.to_string(), &Keep::owned_by("m")).unwrap())
+    (
+        SECRET,
+        Meta::decode(&body.to_string(), &Keep::owned_by("m")).unwrap(),
+    )
 }
 
 #[test]
@@ -72,7 +75,9 @@ fn a_mirror_in_step_is_left_alone() {
     input.live = vec![copy(&input, "a")];
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let plan = decide(&input, &Fingerprinter::new(&[1; 32]), now);
-    let Some(Step::Status(status)) = plan.steps.into_iter().next() else { panic!("expected a status") };
+    let Some(Step::Status(status)) = plan.steps.into_iter().next() else {
+        panic!("expected a status")
+    };
     assert_eq!(status.status["copies"], 1);
     input.status = status.status;
     assert_eq!(steps(&input), [""; 0]);
@@ -96,14 +101,20 @@ fn without_a_source_nothing_is_emptied() {
     let message = "the source does not exist, or does not offer itself";
     assert_eq!(
         steps(&input),
-        ["set the status of Mirror ns/m".to_owned(), format!("tell Mirror ns/m: SourceMissing {message}")]
+        [
+            "set the status of Mirror ns/m".to_owned(),
+            format!("tell Mirror ns/m: SourceMissing {message}")
+        ]
     );
 }
 
 #[test]
 fn a_foreign_secret_is_taken_over_only_when_asked() {
     let mut input = input(&["a"]);
-    input.live = vec![(SECRET, meta(json!({"name": "a", "namespace": "ns", "uid": "x", "resourceVersion": "2"})))];
+    input.live = vec![(
+        SECRET,
+        meta(json!({"name": "a", "namespace": "ns", "uid": "x", "resourceVersion": "2"})),
+    )];
     assert!(steps(&input).last().unwrap().contains("TargetForeign"));
     assert!(!steps(&input).iter().any(|step| step.contains("Secret ns/a")));
     input.mirror.annotations.insert(ADOPT.into(), "true".into());
@@ -122,7 +133,18 @@ fn the_copy_of_another_mirror_is_never_taken_over() {
 
 #[test]
 fn hostile_names_lead_nowhere() {
-    for name in ["../x", "a/b", "", ".", "A", "a_b", "-a", "a\n", "s", &"x".repeat(254)] {
+    for name in [
+        "../x",
+        "a/b",
+        "",
+        ".",
+        "A",
+        "a_b",
+        "-a",
+        "a\n",
+        "s",
+        &"x".repeat(254),
+    ] {
         let told = steps(&input(&["fine", name]));
         assert_eq!(told.len(), 2, "{name:?} led to {told:?}");
         assert!(told[1].contains("TargetInvalid"), "{told:?}");
@@ -136,12 +158,19 @@ fn a_mirror_goes_when_its_copies_are_gone() {
     input.mirror.deleted = Some(Timestamp::UNIX_EPOCH);
     assert_eq!(steps(&input), ["delete Secret ns/a (uid u-copy)"]);
     input.live[0].1.deleted = Some(Timestamp::UNIX_EPOCH);
-    assert_eq!(steps(&input), [""; 0], "a copy that is still going holds the mirror back");
+    assert_eq!(
+        steps(&input),
+        [""; 0],
+        "a copy that is still going holds the mirror back"
+    );
     input.live.clear();
     input.complete = false;
     assert_eq!(steps(&input), [""; 0], "what cannot be seen may still be there");
     input.complete = true;
-    assert_eq!(steps(&input), ["remove the finalizer test.trustplane.io/farewell of Mirror ns/m"]);
+    assert_eq!(
+        steps(&input),
+        ["remove the finalizer test.trustplane.io/farewell of Mirror ns/m"]
+    );
 }
 
 #[test]
@@ -150,7 +179,9 @@ fn an_event_is_told_once_for_each_reason() {
     input.source = None;
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     let plan = decide(&input, &Fingerprinter::new(&[1; 32]), now);
-    let Some(Step::Status(status)) = plan.steps.into_iter().next() else { panic!("expected a status") };
+    let Some(Step::Status(status)) = plan.steps.into_iter().next() else {
+        panic!("expected a status")
+    };
     input.status = status.status;
     assert_eq!(steps(&input), [""; 0]);
 }

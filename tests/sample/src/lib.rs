@@ -36,7 +36,15 @@ pub fn capability() -> Capability {
 /// What the controller does on the API server, and nothing else.
 fn rights() -> Rights {
     Rights::none()
-        .at_home("test.trustplane.io", &["mirrors"], &["get", "list", "watch", "patch"])
+        .at_home(
+            "test.trustplane.io",
+            &["mirrors"],
+            &["get", "list", "watch", "patch"],
+        )
         .at_home("test.trustplane.io", &["mirrors/status"], &["patch"])
-        .at_home("", &["secrets"], &["get", "list", "watch", "create", "patch", "delete"])
+        .at_home(
+            "",
+            &["secrets"],
+            &["get", "list", "watch", "create", "patch", "delete"],
+        )
 }

@@ -193,7 +193,7 @@ mod tests {
             serde_json::to_vec(&serde_json::json!({"deep": [value]})).unwrap(),
             [b"0x".as_slice(), &hex(value.as_bytes(), false)].concat(),
             hex(value.as_bytes(), true),
-            value[..45].as_bytes().to_vec(),
+            value.as_bytes()[..45].to_vec(),
         ];
         for before in ["", "a", "ab", "abc", "user:"] {
             for after in ["", "x", "xy", "xyz"] {

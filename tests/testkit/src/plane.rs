@@ -109,7 +109,11 @@ impl ControlPlane {
     pub async fn install(&self, kinds: &[CustomResourceDefinition]) -> Result<()> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client()?);
         for kind in kinds {
-            let name = kind.metadata.name.as_deref().context("install a kind without a name")?;
+            let name = kind
+                .metadata
+                .name
+                .as_deref()
+                .context("install a kind without a name")?;
             let manager = PatchParams::apply("trustplane-testkit").force();
             api.patch(name, &manager, &Patch::Apply(kind))
                 .await
@@ -133,8 +137,14 @@ impl ControlPlane {
 }
 
 fn is_established(kind: &CustomResourceDefinition) -> bool {
-    let conditions = kind.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-    conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+    let conditions = kind
+        .status
+        .iter()
+        .filter_map(|status| status.conditions.as_ref())
+        .flatten();
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Established" && condition.status == "True")
 }
 
 /// The scheduler has nothing to do where there is no node.

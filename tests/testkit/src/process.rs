@@ -92,7 +92,10 @@ impl Process {
         let status = self.child.wait().await.context("wait for a killed process")?;
         match status.signal() {
             Some(9) => Ok(()),
-            _ => Err(anyhow!("the process ended with {status} before it was killed:\n{}", self.log()?)),
+            _ => Err(anyhow!(
+                "the process ended with {status} before it was killed:\n{}",
+                self.log()?
+            )),
         }
     }
 
@@ -115,7 +118,10 @@ impl Process {
     pub async fn ended(&mut self, deadline: Duration) -> Result<ExitStatus> {
         match tokio::time::timeout(deadline, self.child.wait()).await {
             Ok(status) => status.context("wait for a process"),
-            Err(_) => Err(anyhow!("waited {deadline:?} in vain for a process to end:\n{}", self.log()?)),
+            Err(_) => Err(anyhow!(
+                "waited {deadline:?} in vain for a process to end:\n{}",
+                self.log()?
+            )),
         }
     }
 

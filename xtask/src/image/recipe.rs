@@ -31,7 +31,7 @@ pub const RECIPES: &[Recipe] = &[
     },
     Recipe {
         name: "sample-manager",
-        package: "trustplane-sample",
+        package: "trustplane-faults",
         binary: "sample-manager",
         adds: &[],
         shipped: false,

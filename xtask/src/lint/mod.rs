@@ -1,5 +1,6 @@
 //! `cargo xtask lint`: the rules of the workspace that the compiler does not check.
 
+mod crypto;
 mod edges;
 mod texts;
 
@@ -18,10 +19,15 @@ pub fn run(_: Args) -> Result<()> {
     let metadata = MetadataCommand::new()
         .manifest_path(run::root().join("Cargo.toml"))
         .features(CargoOpt::AllFeatures)
-        .other_options(["--filter-platform".into(), "x86_64-unknown-linux-gnu".into(), "--locked".into()])
+        .other_options([
+            "--filter-platform".into(),
+            "x86_64-unknown-linux-gnu".into(),
+            "--locked".into(),
+        ])
         .exec()?;
     let graph = edges::Graph::of(&metadata);
     let mut faults = edges::check(&graph);
+    faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());

@@ -40,7 +40,12 @@ impl Outcome {
     pub fn from_junit(xml: &str) -> Result<Self> {
         let report = Junit::deserialize_from_str(xml).context("failed to read the test runner's report")?;
         let suites = report.test_suites.iter();
-        let tests = suites.flat_map(|suite| suite.test_cases.iter().map(|case| (suite.name.as_str().to_owned(), case)));
+        let tests = suites.flat_map(|suite| {
+            suite
+                .test_cases
+                .iter()
+                .map(|case| (suite.name.as_str().to_owned(), case))
+        });
         let tests = tests.map(|(suite, case)| Test {
             name: format!("{suite} {}", case.name.as_str()),
             took: case.time.unwrap_or_default(),
@@ -63,7 +68,11 @@ impl Outcome {
                 verdict if verdict.starts_with("ignored") => Verdict::Skipped,
                 _ => return None,
             };
-            Some(Test { name: format!("{stage} {name}"), took: Duration::ZERO, verdict })
+            Some(Test {
+                name: format!("{stage} {name}"),
+                took: Duration::ZERO,
+                verdict,
+            })
         });
         Self::Tests(tests.collect())
     }
@@ -96,7 +105,14 @@ impl Report {
         let table = std::fs::read_to_string(run::root().join("xtask/budgets.yaml"))?;
         let budgets = serde_saphyr::from_str(&table).context("failed to read xtask/budgets.yaml")?;
         let (rows, faults, tests) = Default::default();
-        Ok(Self { budgets, cold, rows, faults, tests, total: Duration::ZERO })
+        Ok(Self {
+            budgets,
+            cold,
+            rows,
+            faults,
+            tests,
+            total: Duration::ZERO,
+        })
     }
 
     /// Announces a stage.
@@ -110,7 +126,10 @@ impl Report {
         let verdict = match outcome {
             Ok(Outcome::Checked) => "ok".to_owned(),
             Ok(Outcome::Tests(tests)) => {
-                let failed = tests.iter().filter(|test| test.verdict == Verdict::Failed).count();
+                let failed = tests
+                    .iter()
+                    .filter(|test| test.verdict == Verdict::Failed)
+                    .count();
                 let line = format!("{} tests, {failed} failed", tests.len());
                 self.tests.extend(tests);
                 line
@@ -120,12 +139,18 @@ impl Report {
                 "FAILED".to_owned()
             }
         };
-        let budget = self.budgets.get(stage).map(|b| if self.cold { b.cold } else { b.warm });
+        let budget = self
+            .budgets
+            .get(stage)
+            .map(|b| if self.cold { b.cold } else { b.warm });
         let against = budget.map_or("no budget".to_owned(), |budget| {
             let over = if took.as_secs() > budget { ", over" } else { "" };
             format!("budget {budget} s{over}")
         });
-        let row = format!("{stage:<10} {:>7.1} s  ({against})  {verdict}", took.as_secs_f64());
+        let row = format!(
+            "{stage:<10} {:>7.1} s  ({against})  {verdict}",
+            took.as_secs_f64()
+        );
         println!("   {row}");
         self.rows.push(row);
     }
@@ -147,7 +172,11 @@ impl Report {
             println!("FAILED {fault}");
         }
         let failed = count(Verdict::Failed) + self.faults.len();
-        println!("\n{} passed, {failed} failed, {} skipped", count(Verdict::Passed), count(Verdict::Skipped));
+        println!(
+            "\n{} passed, {failed} failed, {} skipped",
+            count(Verdict::Passed),
+            count(Verdict::Skipped)
+        );
         if failed > 0 {
             bail!("{failed} failed");
         }
@@ -170,16 +199,23 @@ mod tests {
             </testsuites>"#;
         let outcome = Outcome::from_junit(xml).unwrap();
         assert!(outcome.has_failed());
-        let Outcome::Tests(tests) = outcome else { panic!("expected tests") };
+        let Outcome::Tests(tests) = outcome else {
+            panic!("expected tests")
+        };
         assert_eq!(tests.len(), 2);
         assert_eq!(tests[0].took, Duration::from_millis(1250));
     }
 
     #[test]
     fn reads_the_lines_of_the_harness() {
-        let outcome = Outcome::from_libtest("doc", "test a - (line 3) ... ok\ntest b ... FAILED\ntest c ... ignored\n");
+        let outcome = Outcome::from_libtest(
+            "doc",
+            "test a - (line 3) ... ok\ntest b ... FAILED\ntest c ... ignored\n",
+        );
         assert!(outcome.has_failed());
-        let Outcome::Tests(tests) = outcome else { panic!("expected tests") };
+        let Outcome::Tests(tests) = outcome else {
+            panic!("expected tests")
+        };
         assert_eq!(tests.iter().filter(|t| t.verdict == Verdict::Skipped).count(), 1);
     }
 }

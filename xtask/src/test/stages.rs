@@ -23,25 +23,53 @@ pub struct Stage {
 }
 
 const fn check(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
-    Stage { name, tests: false, run }
+    Stage {
+        name,
+        tests: false,
+        run,
+    }
 }
 
 const fn tests(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
-    Stage { name, tests: true, run }
+    Stage {
+        name,
+        tests: true,
+        run,
+    }
 }
 
 /// All stages, cheap ones first.
 pub const ALL: &[Stage] = &[
-    Stage { name: "tools", tests: true, run: tools },
+    Stage {
+        name: "tools",
+        tests: true,
+        run: tools,
+    },
     check("fmt", |_| done(run::cargo().args(["fmt", "--all", "--check"]))),
     check("lint", |_| lint::run(lint::Args {}).map(|()| Outcome::Checked)),
     check("deny", deny),
     check("clippy", |_| {
-        done(run::cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+        done(run::cargo().args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ]))
     }),
-    check("gen", |_| generate::run(generate::Args::checking()).map(|()| Outcome::Checked)),
-    Stage { name: "build", tests: true, run: |run| run.nextest(&["--no-run"]).map(|()| Outcome::Checked) },
-    tests("unit", |run| run.tests(&format!("not ({COMPONENT} | {CLUSTER} | {FAULTS} | {E2E})"))),
+    check("gen", |_| {
+        generate::run(generate::Args::checking()).map(|()| Outcome::Checked)
+    }),
+    Stage {
+        name: "build",
+        tests: true,
+        run: |run| run.nextest(&["--no-run"]).map(|()| Outcome::Checked),
+    },
+    tests("unit", |run| {
+        run.tests(&format!("not ({COMPONENT} | {CLUSTER} | {FAULTS} | {E2E})"))
+    }),
     check("doc", doc),
     tests("component", |run| run.tests(COMPONENT)),
     tests("cluster", |run| run.tests(CLUSTER)),
@@ -72,7 +100,12 @@ impl Run {
     pub fn new(cache: Cache, filter: Option<String>) -> Result<Self> {
         let cold = !cache.tools().exists();
         let toolchain = Toolchain::new(&cache);
-        Ok(Self { toolchain, cold, cluster: format!("test-{}", std::process::id()), filter })
+        Ok(Self {
+            toolchain,
+            cold,
+            cluster: format!("test-{}", std::process::id()),
+            filter,
+        })
     }
 
     /// Whether the cache was empty when we began.
@@ -121,7 +154,9 @@ fn junit_path() -> Result<PathBuf> {
     let mut metadata = run::cargo();
     metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]);
     let metadata: serde_json::Value = serde_json::from_str(&run::output(&mut metadata)?)?;
-    let target = metadata["target_directory"].as_str().context("cargo names no target directory")?;
+    let target = metadata["target_directory"]
+        .as_str()
+        .context("cargo names no target directory")?;
     Ok(PathBuf::from(target).join("nextest/default/junit.xml"))
 }
 
@@ -139,7 +174,15 @@ fn tools(run: &Run) -> Result<Outcome> {
 fn deny(run: &Run) -> Result<Outcome> {
     let mut command = run::cargo();
     command
-        .args(["deny", "--workspace", "--locked", "check", "bans", "licenses", "sources"])
+        .args([
+            "deny",
+            "--workspace",
+            "--locked",
+            "check",
+            "bans",
+            "licenses",
+            "sources",
+        ])
         .env("PATH", run.toolchain.search_path(&[Tool::Nextest, Tool::Deny])?);
     done(&mut command)
 }

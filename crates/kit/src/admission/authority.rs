@@ -84,7 +84,10 @@ impl SharedAuthority {
         policy: Policy,
         metrics: &Metrics,
     ) -> Result<Self, AuthorityError> {
-        let failed = |source| AuthorityError::Authority { name: name.to_owned(), source };
+        let failed = |source| AuthorityError::Authority {
+            name: name.to_owned(),
+            source,
+        };
         let fresh = Authority::create("trustplane", policy, Timestamp::now()).map_err(failed)?;
         let mut shared = Self {
             secrets: Api::namespaced(clients.call.clone(), namespace),
@@ -98,7 +101,9 @@ impl SharedAuthority {
         };
         // Whoever is second to fill the Secret reads what the first wrote.
         if !shared.read().await? && !shared.fill().await? && !shared.read().await? {
-            return Err(AuthorityError::Contended { name: name.to_owned() });
+            return Err(AuthorityError::Contended {
+                name: name.to_owned(),
+            });
         }
         Ok(shared)
     }
@@ -141,18 +146,35 @@ impl SharedAuthority {
     }
 
     async fn rotate(&mut self, now: Timestamp) -> Result<(), AuthorityError> {
-        let step = self.current.borrow().step(now).map_err(|source| self.unusable(source))?;
+        let step = self
+            .current
+            .borrow()
+            .step(now)
+            .map_err(|source| self.unusable(source))?;
         let Some(next) = step.next else { return Ok(()) };
-        let written = self.leader.apply(&self.wish(&next)).await.map_err(|source| self.refused(source))?;
-        tracing::info!(secret = self.name, "the certificate authority took a step of its rotation");
-        self.seen = Expect::Seen { uid: written.uid, resource_version: written.resource_version };
+        let written = self
+            .leader
+            .apply(&self.wish(&next))
+            .await
+            .map_err(|source| self.refused(source))?;
+        tracing::info!(
+            secret = self.name,
+            "the certificate authority took a step of its rotation"
+        );
+        self.seen = Expect::Seen {
+            uid: written.uid,
+            resource_version: written.resource_version,
+        };
         self.current.send_replace(Arc::new(next));
         Ok(())
     }
 
     /// Whether the Secret holds a CA, which becomes the current one.
     async fn read(&mut self) -> Result<bool, AuthorityError> {
-        let unread = |error| AuthorityError::Read { name: self.name.clone(), source: Box::new(error) };
+        let unread = |error| AuthorityError::Read {
+            name: self.name.clone(),
+            source: Box::new(error),
+        };
         let secret = self.secrets.get(&self.name).await.map_err(unread)?;
         let data = secret.data.unwrap_or_default();
         let seen = Expect::Seen {
@@ -177,7 +199,10 @@ impl SharedAuthority {
         let wish = self.wish(&self.current.borrow());
         match self.anyone.apply(&wish).await {
             Ok(written) => {
-                self.seen = Expect::Seen { uid: written.uid, resource_version: written.resource_version };
+                self.seen = Expect::Seen {
+                    uid: written.uid,
+                    resource_version: written.resource_version,
+                };
                 Ok(true)
             }
             Err(error) if error.is_stale() => Ok(false),
@@ -187,20 +212,28 @@ impl SharedAuthority {
 
     fn wish(&self, authority: &Authority) -> Apply {
         let data = authority.state().to_data().into_iter();
-        let data: Map<_, _> =
-            data.map(|(key, value)| (key, Value::from(STANDARD.encode(value.expose())))).collect();
+        let data: Map<_, _> = data
+            .map(|(key, value)| (key, Value::from(STANDARD.encode(value.expose()))))
+            .collect();
         Apply {
-            manifest: Manifest::new(SECRET, Some(&self.namespace), &self.name).with("data", Value::Object(data)),
+            manifest: Manifest::new(SECRET, Some(&self.namespace), &self.name)
+                .with("data", Value::Object(data)),
             expect: self.seen.clone(),
             conflicts: Conflicts::Force,
         }
     }
 
     fn refused(&self, source: WriteError) -> AuthorityError {
-        AuthorityError::Write { name: self.name.clone(), source }
+        AuthorityError::Write {
+            name: self.name.clone(),
+            source,
+        }
     }
 
     fn unusable(&self, source: CaError) -> AuthorityError {
-        AuthorityError::Authority { name: self.name.clone(), source }
+        AuthorityError::Authority {
+            name: self.name.clone(),
+            source,
+        }
     }
 }

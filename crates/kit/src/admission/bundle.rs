@@ -49,8 +49,16 @@ pub struct BundleKeeper {
 
 impl BundleKeeper {
     /// Keeps the configuration that `store` watches.
-    pub fn new(effect: Effect, store: Store<Configuration>, authority: watch::Receiver<Arc<Authority>>) -> Self {
-        Self { kind: kind(effect), store, authority }
+    pub fn new(
+        effect: Effect,
+        store: Store<Configuration>,
+        authority: watch::Receiver<Arc<Authority>>,
+    ) -> Self {
+        Self {
+            kind: kind(effect),
+            store,
+            authority,
+        }
     }
 
     /// What to watch: the one configuration of this name.
@@ -67,7 +75,10 @@ impl BundleKeeper {
 
 fn kind(effect: Effect) -> Kind {
     let (kind, plural) = match effect {
-        Effect::Validating => ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        Effect::Validating => (
+            "ValidatingWebhookConfiguration",
+            "validatingwebhookconfigurations",
+        ),
         Effect::Mutating => ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     };
     Kind::new("admissionregistration.k8s.io", "v1", kind, plural, Scope::Cluster)
@@ -129,10 +140,12 @@ fn plan(kind: &Kind, input: &Input) -> Plan {
     let mut plan = Plan::default();
     if !input.meta.is_terminating() && !input.configuration.webhooks.iter().all(current) {
         let entries = input.configuration.webhooks.iter();
-        let entries: Vec<_> =
-            entries.map(|entry| json!({"name": entry.name, "clientConfig": {"caBundle": bundle}})).collect();
+        let entries: Vec<_> = entries
+            .map(|entry| json!({"name": entry.name, "clientConfig": {"caBundle": bundle}}))
+            .collect();
         plan.push(Step::Apply(Apply {
-            manifest: Manifest::new(kind.clone(), None, input.meta.object.name()).with("webhooks", entries.into()),
+            manifest: Manifest::new(kind.clone(), None, input.meta.object.name())
+                .with("webhooks", entries.into()),
             expect: Expect::Seen {
                 uid: input.meta.uid.clone(),
                 resource_version: input.meta.resource_version.clone(),
@@ -155,7 +168,8 @@ mod tests {
             .enumerate()
             .map(|(n, bundle)| json!({"name": format!("w{n}"), "clientConfig": {"service": {}, "caBundle": bundle}}))
             .collect();
-        let object = json!({"metadata": {"name": "ours", "uid": "u", "resourceVersion": "3"}, "webhooks": entries});
+        let object =
+            json!({"metadata": {"name": "ours", "uid": "u", "resourceVersion": "3"}, "webhooks": entries});
         Input {
             meta: Meta::decode(&object.to_string(), &Keep::default()).unwrap(),
             configuration: serde_json::from_value(object).unwrap(),
@@ -167,7 +181,9 @@ mod tests {
     fn writes_the_bundle_alone_and_then_rests() {
         let kind = kind(Effect::Validating);
         let plan = super::plan(&kind, &input(&[None, Some("b2xk")]));
-        let [Step::Apply(apply)] = plan.steps.as_slice() else { panic!("expected one apply: {plan:?}") };
+        let [Step::Apply(apply)] = plan.steps.as_slice() else {
+            panic!("expected one apply: {plan:?}")
+        };
         assert_eq!(
             apply.manifest.wish(),
             json!({"webhooks": [

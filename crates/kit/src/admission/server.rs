@@ -53,7 +53,8 @@ pub struct Judges {
 impl Judges {
     /// Adds a webhook with its judge.
     pub fn add(&mut self, webhook: Webhook, judge: impl Judge) {
-        self.judges.insert(webhook.path.clone(), (webhook, Arc::new(judge)));
+        self.judges
+            .insert(webhook.path.clone(), (webhook, Arc::new(judge)));
     }
 
     /// Whether there is no webhook.
@@ -65,13 +66,23 @@ impl Judges {
     pub fn router(self, metrics: &Metrics) -> Router {
         let reviews = Family::<Labels, Counter>::default();
         metrics.register(|registry| {
-            registry.register("admission_reviews", "Admission reviews by webhook and outcome", reviews.clone());
+            registry.register(
+                "admission_reviews",
+                "Admission reviews by webhook and outcome",
+                reviews.clone(),
+            );
         });
         let slots = Arc::new(Semaphore::new(MOST_AT_ONCE));
         let mut router = Router::new();
         for (path, (webhook, judge)) in self.judges {
             let deadline = Duration::from_secs(u64::from(webhook.timeout_seconds.saturating_sub(1)).max(1));
-            let bench = Bench { name: webhook.name, judge, deadline, reviews: reviews.clone(), slots: slots.clone() };
+            let bench = Bench {
+                name: webhook.name,
+                judge,
+                deadline,
+                reviews: reviews.clone(),
+                slots: slots.clone(),
+            };
             router = router.route(&path, post(review).with_state(Arc::new(bench)));
         }
         router.layer(DefaultBodyLimit::max(MAX_REVIEW))
@@ -89,12 +100,21 @@ struct Bench {
 
 impl Bench {
     fn count(&self, outcome: &'static str) {
-        self.reviews.get_or_create(&Labels { webhook: self.name.clone(), outcome }).inc();
+        self.reviews
+            .get_or_create(&Labels {
+                webhook: self.name.clone(),
+                outcome,
+            })
+            .inc();
     }
 
     fn refuse(&self, outcome: &'static str, status: StatusCode, why: &str) -> Response {
         self.count(outcome);
-        tracing::warn!(webhook = self.name, outcome, "an admission review was not answered: {why}");
+        tracing::warn!(
+            webhook = self.name,
+            outcome,
+            "an admission review was not answered: {why}"
+        );
         (status, why.to_owned()).into_response()
     }
 }
@@ -105,11 +125,19 @@ async fn review(State(bench): State<Arc<Bench>>, body: Bytes) -> Response {
         return bench.refuse("busy", StatusCode::TOO_MANY_REQUESTS, "too many reviews at once");
     };
     let Some(request) = decode(&body) else {
-        return bench.refuse("malformed", StatusCode::BAD_REQUEST, "the body is not an AdmissionReview with a request");
+        return bench.refuse(
+            "malformed",
+            StatusCode::BAD_REQUEST,
+            "the body is not an AdmissionReview with a request",
+        );
     };
     let judged = std::panic::AssertUnwindSafe(bench.judge.judge(&request)).catch_unwind();
     match tokio::time::timeout(bench.deadline, judged).await {
-        Err(_) => bench.refuse("timeout", StatusCode::GATEWAY_TIMEOUT, "the judge did not answer in time"),
+        Err(_) => bench.refuse(
+            "timeout",
+            StatusCode::GATEWAY_TIMEOUT,
+            "the judge did not answer in time",
+        ),
         Ok(Err(_)) => bench.refuse("panic", StatusCode::INTERNAL_SERVER_ERROR, "the judge failed"),
         Ok(Ok(verdict)) => {
             bench.count(match verdict {

@@ -40,7 +40,10 @@ impl Verdict {
 
     /// The request is refused because this field breaks this rule.
     pub fn deny(field: &str, rule: &str) -> Self {
-        Self::Deny { field: field.to_owned(), rule: rule.to_owned() }
+        Self::Deny {
+            field: field.to_owned(),
+            rule: rule.to_owned(),
+        }
     }
 
     /// The answer to the API server.
@@ -91,7 +94,9 @@ mod tests {
 
     #[test]
     fn a_denial_names_the_field_and_the_rule() {
-        let review = serde_json::to_value(Verdict::deny("spec.source", "must not be empty").answer(&request())).unwrap();
+        let review =
+            serde_json::to_value(Verdict::deny("spec.source", "must not be empty").answer(&request()))
+                .unwrap();
         let response = &review["response"];
         assert_eq!(response["uid"], "u1");
         assert_eq!(response["allowed"], false);
@@ -102,7 +107,10 @@ mod tests {
     #[test]
     fn a_change_is_a_json_patch_and_warnings_are_kept() {
         let patch = serde_json::from_value(json!([{"op": "add", "path": "/data", "value": {}}])).unwrap();
-        let verdict = Verdict::Change { patch, warnings: vec!["look".into()] };
+        let verdict = Verdict::Change {
+            patch,
+            warnings: vec!["look".into()],
+        };
         let review = serde_json::to_value(verdict.answer(&request())).unwrap();
         assert_eq!(review["response"]["allowed"], true);
         assert_eq!(review["response"]["patchType"], "JSONPatch");

@@ -88,11 +88,18 @@ impl Call {
             request = request.header(CONTENT_TYPE, content_type);
             bytes = body;
         }
-        let request = request.body(Body::from(bytes)).map_err(|error| no_answer(&error))?;
+        let request = request
+            .body(Body::from(bytes))
+            .map_err(|error| no_answer(&error))?;
         let response = client.send(request).await.map_err(|error| no_answer(&error))?;
         let code = response.status();
-        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = seconds.and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        let seconds = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
+        let retry_after = seconds
+            .and_then(|text| text.parse().ok())
+            .map(Duration::from_secs);
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let bytes = body.map_err(|error| no_answer(&*error))?.to_bytes();
         Ok(Answer {
@@ -130,6 +137,9 @@ mod tests {
         let deep = Outer(Box::new(Outer(Box::new(Fenced))));
         assert_eq!(no_answer(&deep), NoAnswer::Fenced);
         let other = Outer(Box::new(std::io::Error::other("connection refused")));
-        assert_eq!(no_answer(&other), NoAnswer::Transport("connection refused".into()));
+        assert_eq!(
+            no_answer(&other),
+            NoAnswer::Transport("connection refused".into())
+        );
     }
 }

@@ -68,12 +68,27 @@ mod tests {
     fn is_read_from_the_object() {
         let body = r#"{"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z",
             "annotations": {"since": "2026-01-01T00:00:30Z", "bad": "soon"}}}"#;
-        let keep = trustplane_plan::Keep { annotations: true, manager: None };
+        let keep = trustplane_plan::Keep {
+            annotations: true,
+            manager: None,
+        };
         let live = Meta::decode(body, &keep).unwrap();
         let now = "2026-01-01T00:00:40Z".parse().unwrap();
         let grace = Duration::from_secs(60);
-        assert_eq!(Deadline::of_deletion(&live, grace).unwrap().remaining(now).as_secs(), 20);
-        assert_eq!(Deadline::of_annotation(&live, "since", grace).unwrap().remaining(now).as_secs(), 50);
+        assert_eq!(
+            Deadline::of_deletion(&live, grace)
+                .unwrap()
+                .remaining(now)
+                .as_secs(),
+            20
+        );
+        assert_eq!(
+            Deadline::of_annotation(&live, "since", grace)
+                .unwrap()
+                .remaining(now)
+                .as_secs(),
+            50
+        );
         assert_eq!(Deadline::of_annotation(&live, "bad", grace), None);
     }
 }

@@ -28,7 +28,11 @@ impl Writer {
             let other_uid = answer.code == 409 && answer.text.contains("UID in the precondition");
             other_uid || super::verdict::is_absent(&attempt, answer)
         });
-        let outcome = if gone { Ok(()) } else { super::judge(&attempt, answer).map(drop) };
+        let outcome = if gone {
+            Ok(())
+        } else {
+            super::judge(&attempt, answer).map(drop)
+        };
         self.metrics.note(self.manager, &attempt, started, &outcome);
         outcome
     }

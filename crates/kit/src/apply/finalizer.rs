@@ -16,7 +16,11 @@ impl Writer {
     /// is read again. To remove it from an object that is gone is no error; to add it to one that is going is
     /// [`WriteError::Stale`].
     pub async fn finalizer(&self, change: &Finalizer) -> Result<(), WriteError> {
-        let verb = if change.present { "add a finalizer to" } else { "remove a finalizer from" };
+        let verb = if change.present {
+            "add a finalizer to"
+        } else {
+            "remove a finalizer from"
+        };
         let attempt = Attempt::new(verb, &change.target);
         for _ in 0..TRIES {
             let live = self.read(&attempt, &Keep::default()).await?;
@@ -31,7 +35,11 @@ impl Writer {
             if change.present && live.is_terminating() {
                 return Err(WriteError::Stale(attempt));
             }
-            let path = format!("{}?fieldManager={}&fieldValidation=Strict", path(&attempt)?, self.manager);
+            let path = format!(
+                "{}?fieldManager={}&fieldValidation=Strict",
+                path(&attempt)?,
+                self.manager
+            );
             let call = Call::write(Method::PATCH, path, JSON_PATCH, &patch(change, &live));
             match self.write(&attempt, call).await {
                 Ok(_) => return Ok(()),
@@ -52,7 +60,11 @@ fn patch(change: &Finalizer, live: &Meta) -> Value {
         wish.push(change.name);
     }
     // A list that is not there equals null.
-    let seen = if live.finalizers.is_empty() { Value::Null } else { json!(live.finalizers) };
+    let seen = if live.finalizers.is_empty() {
+        Value::Null
+    } else {
+        json!(live.finalizers)
+    };
     json!([
         { "op": "test", "path": "/metadata/uid", "value": live.uid.as_ref() },
         { "op": "test", "path": "/metadata/finalizers", "value": seen },

@@ -31,7 +31,10 @@ pub fn installation_key_rights() -> Rights {
 /// The fingerprinter of this installation: its key is read from a Secret in our own namespace, or put there by whichever
 /// replica is first. Any replica may do this, so the client is the unfenced one: the write fills what is empty or fails.
 pub async fn installation_key(client: &Client, namespace: &str) -> Result<Fingerprinter, WriteError> {
-    let target = Target { kind: SECRET, object: ObjectRef::new(Some(namespace), INSTALLATION_KEY) };
+    let target = Target {
+        kind: SECRET,
+        object: ObjectRef::new(Some(namespace), INSTALLATION_KEY),
+    };
     let empty = match read(client, &target).await? {
         Content { data, .. } if !data.is_empty() => return fingerprinter(&target, data),
         empty => empty,
@@ -65,7 +68,10 @@ struct Content {
 
 async fn read(client: &Client, target: &Target) -> Result<Content, WriteError> {
     let attempt = Attempt::new("read", target);
-    let unusable = |problem: &str| WriteError::Invalid { attempt: attempt.clone(), problem: problem.into() };
+    let unusable = |problem: &str| WriteError::Invalid {
+        attempt: attempt.clone(),
+        problem: problem.into(),
+    };
     let answer = Call::get(super::path(&attempt)?, JSON).send(client).await;
     if answer.as_ref().is_ok_and(|answer| is_absent(&attempt, answer)) {
         return Err(unusable("it does not exist; the installation makes it, empty"));
@@ -73,10 +79,16 @@ async fn read(client: &Client, target: &Target) -> Result<Content, WriteError> {
     serde_json::from_str(&judge(&attempt, answer)?).map_err(|_| unusable("the answer is no Secret"))
 }
 
-fn fingerprinter(target: &Target, mut data: BTreeMap<String, ByteString>) -> Result<Fingerprinter, WriteError> {
+fn fingerprinter(
+    target: &Target,
+    mut data: BTreeMap<String, ByteString>,
+) -> Result<Fingerprinter, WriteError> {
     match data.remove(FIELD) {
         Some(ByteString(key)) if key.len() == LENGTH => Ok(Fingerprinter::new(&key)),
         // A new key would be harmless, but the Secret is not ours to overwrite.
-        _ => Err(WriteError::Foreign { attempt: Attempt::new("use", target), holder: None }),
+        _ => Err(WriteError::Foreign {
+            attempt: Attempt::new("use", target),
+            holder: None,
+        }),
     }
 }

@@ -37,7 +37,11 @@ impl WriteMetrics {
             registry.register("writes", "writes to the API server by outcome", writes.clone());
             let make: fn() -> Histogram = || Histogram::new(exponential_buckets(0.002, 2.0, 14));
             let seconds = Family::new_with_constructor(make);
-            registry.register("write_seconds", "time of one write to the API server", seconds.clone());
+            registry.register(
+                "write_seconds",
+                "time of one write to the API server",
+                seconds.clone(),
+            );
             Self { writes, seconds }
         })
     }
@@ -57,6 +61,8 @@ impl WriteMetrics {
         };
         self.writes.get_or_create(&labels).inc();
         let verb = VerbLabels { verb: attempt.verb() };
-        self.seconds.get_or_create(&verb).observe(started.elapsed().as_secs_f64());
+        self.seconds
+            .get_or_create(&verb)
+            .observe(started.elapsed().as_secs_f64());
     }
 }

@@ -69,7 +69,9 @@ pub struct Writer {
 
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Writer").field("manager", &self.manager).finish_non_exhaustive()
+        f.debug_struct("Writer")
+            .field("manager", &self.manager)
+            .finish_non_exhaustive()
     }
 }
 
@@ -99,7 +101,10 @@ impl Writer {
                 metadata["resourceVersion"] = "1".into();
                 "create"
             }
-            Expect::Seen { uid, resource_version } => {
+            Expect::Seen {
+                uid,
+                resource_version,
+            } => {
                 metadata["uid"] = uid.as_ref().into();
                 metadata["resourceVersion"] = resource_version.as_ref().into();
                 "update"
@@ -109,13 +114,20 @@ impl Writer {
         let force = apply.conflicts == Conflicts::Force;
         let written = self.patch(&attempt, "", self.manager, force, &body).await;
         match written {
-            Err(WriteError::Stale(attempt)) if apply.expect == Expect::Absent => Err(self.who_is_there(attempt).await),
+            Err(WriteError::Stale(attempt)) if apply.expect == Expect::Absent => {
+                Err(self.who_is_there(attempt).await)
+            }
             other => other,
         }
     }
 
     /// The metadata of a live object, not from a cache; `None` if there is no such object.
-    pub async fn get_meta(&self, kind: &Kind, object: &ObjectRef, keep: &Keep) -> Result<Option<Meta>, WriteError> {
+    pub async fn get_meta(
+        &self,
+        kind: &Kind,
+        object: &ObjectRef,
+        keep: &Keep,
+    ) -> Result<Option<Meta>, WriteError> {
         let target = Target {
             kind: kind.clone(),
             object: object.clone(),
@@ -202,7 +214,18 @@ mod tests {
 
     #[test]
     fn a_name_never_leads_elsewhere() {
-        for bad in ["", ".", "..", "a/b", "a?b", "a%2fb", "a#b", "ä", "a b", "../secrets/x"] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a?b",
+            "a%2fb",
+            "a#b",
+            "ä",
+            "a b",
+            "../secrets/x",
+        ] {
             assert!(!is_segment(bad), "{bad:?}");
         }
         for good in ["a", "a.b-c", "system:node:x", "v1.apps", "a_b"] {

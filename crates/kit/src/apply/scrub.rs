@@ -4,8 +4,13 @@
 //! pass on goes to events, conditions and logs, so only the field and the rule may stay.
 
 /// Words of the API server after which a value follows.
-const BEFORE_A_VALUE: [&str; 5] =
-    ["Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Not found: ", ", got "];
+const BEFORE_A_VALUE: [&str; 5] = [
+    "Invalid value: ",
+    "Unsupported value: ",
+    "Duplicate value: ",
+    "Not found: ",
+    ", got ",
+];
 
 /// The longest text that is passed on.
 const MAX: usize = 512;
@@ -29,7 +34,9 @@ pub(super) fn scrub(message: &str) -> String {
 }
 
 fn first_word(text: &str) -> Option<(usize, &'static str)> {
-    let found = BEFORE_A_VALUE.iter().filter_map(|word| Some((text.find(word)?, *word)));
+    let found = BEFORE_A_VALUE
+        .iter()
+        .filter_map(|word| Some((text.find(word)?, *word)));
     found.min_by_key(|(start, _)| *start)
 }
 
@@ -46,8 +53,14 @@ fn skip_value(text: &str) -> &str {
         }
         return "";
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '.')).unwrap_or(text.len());
-    if end > 0 && text[end..].starts_with(": ") { &text[end..] } else { "" }
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '.'))
+        .unwrap_or(text.len());
+    if end > 0 && text[end..].starts_with(": ") {
+        &text[end..]
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]
@@ -63,10 +76,22 @@ mod tests {
             clean(r#"data[k v]: Invalid value: "a \"quoted\" secret": a valid config key must consist of …"#),
             "data[k v]: Invalid value: …: a valid config key must consist of …"
         );
-        assert_eq!(clean("spec.n: Invalid value: 9: should be at most 5"), "spec.n: Invalid value: …: should be at most 5");
-        assert_eq!(clean(r#"spec: Invalid value: {"password":"x: y"}: no"#), "spec: Invalid value: …");
-        assert_eq!(clean(".data.k: expected string, got &value.valueUnstructured{Value:5}"), ".data.k: expected string, got …");
-        assert_eq!(clean(r#"a: Duplicate value: "x", b: Not found: "y""#), "a: Duplicate value: …, b: Not found: …");
+        assert_eq!(
+            clean("spec.n: Invalid value: 9: should be at most 5"),
+            "spec.n: Invalid value: …: should be at most 5"
+        );
+        assert_eq!(
+            clean(r#"spec: Invalid value: {"password":"x: y"}: no"#),
+            "spec: Invalid value: …"
+        );
+        assert_eq!(
+            clean(".data.k: expected string, got &value.valueUnstructured{Value:5}"),
+            ".data.k: expected string, got …"
+        );
+        assert_eq!(
+            clean(r#"a: Duplicate value: "x", b: Not found: "y""#),
+            "a: Duplicate value: …, b: Not found: …"
+        );
     }
 
     proptest! {

@@ -25,14 +25,21 @@ pub(crate) fn judge(attempt: &Attempt, answer: Result<Answer, NoAnswer>) -> Resu
 pub(crate) fn is_absent(attempt: &Attempt, answer: &Answer) -> bool {
     let target = attempt.target();
     let is_it = |name: &str, kind: &str| name == target.object.name() && kind == target.kind.plural;
-    answer.code == 404 && status(answer).details.is_some_and(|details| is_it(&details.name, &details.kind))
+    answer.code == 404
+        && status(answer)
+            .details
+            .is_some_and(|details| is_it(&details.name, &details.kind))
 }
 
 fn refusal(attempt: Attempt, answer: &Answer) -> WriteError {
     let status = status(answer);
     let details = status.details.as_ref();
-    let causes = details.map(|details| details.causes.as_slice()).unwrap_or_default();
-    let asked = details.map(|details| u64::from(details.retry_after_seconds)).filter(|seconds| *seconds > 0);
+    let causes = details
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
+    let asked = details
+        .map(|details| u64::from(details.retry_after_seconds))
+        .filter(|seconds| *seconds > 0);
     let retry_after = answer.retry_after.or(asked.map(Duration::from_secs));
     let has = |reason: &str| causes.iter().any(|cause| cause.reason == reason);
     if let Some(by) = rejected_by(&status.message)
@@ -55,16 +62,26 @@ fn refusal(attempt: Attempt, answer: &Answer) -> WriteError {
             attempt,
         },
         404 if is_absent(&attempt, answer) => WriteError::Stale(attempt),
-        404 if details.is_some_and(|details| details.kind == "namespaces") => WriteError::NamespaceEnding(attempt),
+        404 if details.is_some_and(|details| details.kind == "namespaces") => {
+            WriteError::NamespaceEnding(attempt)
+        }
         404 => WriteError::NotServed(attempt),
         413 => WriteError::TooLarge(attempt),
         422 if has("FieldValueTooLong") && is_whole(causes) => WriteError::TooLarge(attempt),
         429 => WriteError::Throttled { attempt, retry_after },
-        401 => unavailable(attempt, "the API server does not know our token".into(), retry_after),
+        401 => unavailable(
+            attempt,
+            "the API server does not know our token".into(),
+            retry_after,
+        ),
         500 if is_our_fault(&status.message) => invalid(attempt, &status),
         500..=599 => {
             let problem = spoken(&attempt, &status.message);
-            unavailable(attempt, format!("the API server answered {}: {problem}", answer.code.as_u16()), retry_after)
+            unavailable(
+                attempt,
+                format!("the API server answered {}: {problem}", answer.code.as_u16()),
+                retry_after,
+            )
         }
         _ => invalid(attempt, &status),
     }
@@ -83,22 +100,38 @@ fn unavailable(attempt: Attempt, problem: String, retry_after: Option<Duration>)
 }
 
 fn invalid(attempt: Attempt, status: &Status) -> WriteError {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let causes = status
+        .details
+        .as_ref()
+        .map(|details| details.causes.as_slice())
+        .unwrap_or_default();
     let mut problems: Vec<String> = causes
         .iter()
         .map(|cause| {
-            let rule = if is_secret(&attempt) { cause.reason.clone() } else { scrub(&cause.message) };
+            let rule = if is_secret(&attempt) {
+                cause.reason.clone()
+            } else {
+                scrub(&cause.message)
+            };
             format!("{}: {rule}", cause.field)
         })
         .collect();
     problems.dedup();
-    let problem = if problems.is_empty() { spoken(&attempt, &status.message) } else { problems.join("; ") };
+    let problem = if problems.is_empty() {
+        spoken(&attempt, &status.message)
+    } else {
+        problems.join("; ")
+    };
     WriteError::Invalid { attempt, problem }
 }
 
 /// A message in free words. About a Secret none is passed on: a webhook may say anything.
 fn spoken(attempt: &Attempt, message: &str) -> String {
-    if is_secret(attempt) { "(no details about a Secret)".into() } else { scrub(message) }
+    if is_secret(attempt) {
+        "(no details about a Secret)".into()
+    } else {
+        scrub(message)
+    }
 }
 
 fn is_secret(attempt: &Attempt) -> bool {
@@ -127,7 +160,12 @@ fn held_fields(causes: &[StatusCause]) -> Vec<HeldField> {
         .filter(|cause| cause.reason == "FieldManagerConflict")
         .map(|cause| HeldField {
             field: cause.field.clone(),
-            manager: cause.message.split('"').nth(1).unwrap_or("another manager").to_owned(),
+            manager: cause
+                .message
+                .split('"')
+                .nth(1)
+                .unwrap_or("another manager")
+                .to_owned(),
         })
         .collect();
     fields.sort();
@@ -136,10 +174,13 @@ fn held_fields(causes: &[StatusCause]) -> Vec<HeldField> {
 
 /// The size of a ConfigMap or Secret as a whole, not of one field.
 fn is_whole(causes: &[StatusCause]) -> bool {
-    causes.iter().any(|cause| matches!(cause.field.as_str(), "[]" | "data" | ""))
+    causes
+        .iter()
+        .any(|cause| matches!(cause.field.as_str(), "[]" | "data" | ""))
 }
 
 /// An apply that does not fit the schema of the kind is answered with 500.
 fn is_our_fault(message: &str) -> bool {
-    message.starts_with("failed to create typed patch object") || message.starts_with("failed to convert new object")
+    message.starts_with("failed to create typed patch object")
+        || message.starts_with("failed to convert new object")
 }

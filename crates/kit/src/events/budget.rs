@@ -24,7 +24,10 @@ impl Budgets {
         if !self.0.contains_key(uid) && self.0.len() >= MAX_OBJECTS {
             self.make_room(now);
         }
-        let bucket = self.0.entry(uid.to_owned()).or_insert(Bucket { tokens: BURST, at: now });
+        let bucket = self.0.entry(uid.to_owned()).or_insert(Bucket {
+            tokens: BURST,
+            at: now,
+        });
         bucket.refill(now);
         let has = bucket.tokens >= 1.0;
         if has {
@@ -41,7 +44,10 @@ impl Budgets {
             bucket.tokens < BURST
         });
         if self.0.len() >= MAX_OBJECTS {
-            let fullest = self.0.iter().max_by(|(_, one), (_, other)| one.tokens.total_cmp(&other.tokens));
+            let fullest = self
+                .0
+                .iter()
+                .max_by(|(_, one), (_, other)| one.tokens.total_cmp(&other.tokens));
             if let Some(uid) = fullest.map(|(uid, _)| uid.clone()) {
                 self.0.remove(&uid);
             }

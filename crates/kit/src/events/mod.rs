@@ -111,8 +111,16 @@ impl EventMetrics {
     fn shared(metrics: &Metrics) -> Self {
         metrics.shared(|registry| {
             let (notes, waiting) = (Family::default(), Gauge::default());
-            registry.register("events_notes", "notes to users by what became of them", notes.clone());
-            registry.register("events_waiting", "series of notes that wait to be published", waiting.clone());
+            registry.register(
+                "events_notes",
+                "notes to users by what became of them",
+                notes.clone(),
+            );
+            registry.register(
+                "events_waiting",
+                "series of notes that wait to be published",
+                waiting.clone(),
+            );
             Self { notes, waiting }
         })
     }
@@ -122,6 +130,7 @@ impl EventMetrics {
     }
 
     fn depth(&self, buffer: &Buffer) {
-        self.waiting.set(i64::try_from(buffer.depth()).unwrap_or(i64::MAX));
+        self.waiting
+            .set(i64::try_from(buffer.depth()).unwrap_or(i64::MAX));
     }
 }

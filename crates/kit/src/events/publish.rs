@@ -26,7 +26,9 @@ pub struct Publisher {
 
 impl std::fmt::Debug for Publisher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Publisher").field("reporter", &self.reporter).finish_non_exhaustive()
+        f.debug_struct("Publisher")
+            .field("reporter", &self.reporter)
+            .finish_non_exhaustive()
     }
 }
 
@@ -51,7 +53,10 @@ impl Publisher {
             () = shutdown.cancelled() => {}
             never = self.publish_for_ever() => match never {},
         }
-        if tokio::time::timeout(FLUSH, self.publish_all(Duration::MAX)).await.is_err() {
+        if tokio::time::timeout(FLUSH, self.publish_all(Duration::MAX))
+            .await
+            .is_err()
+        {
             let left = self.events.buffer().depth();
             tracing::warn!(left, "ended before all events were published");
         }
@@ -72,7 +77,9 @@ impl Publisher {
     /// Publishes what is due by `until`, each series once.
     async fn publish_all(&self, until: Duration) {
         loop {
-            let Some(due) = self.events.buffer().due(until) else { return };
+            let Some(due) = self.events.buffer().due(until) else {
+                return;
+            };
             let outcome = self.publish(&due).await;
             self.report(&due, outcome);
         }

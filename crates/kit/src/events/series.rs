@@ -106,7 +106,10 @@ impl Buffer {
 
     /// The series that is most overdue.
     pub fn due(&self, now: Duration) -> Option<Due> {
-        let waiting = self.series.iter().filter(|(_, series)| series.pending > 0 && series.due <= now);
+        let waiting = self
+            .series
+            .iter()
+            .filter(|(_, series)| series.pending > 0 && series.due <= now);
         let (name, series) = waiting.min_by_key(|(_, series)| series.due)?;
         Some(Due {
             name: name.clone(),
@@ -131,7 +134,9 @@ impl Buffer {
 
     /// What was due could not be published. Returns whether it will be tried again; if not, it is forgotten.
     pub fn failed(&mut self, due: &Due, now: Duration, again_in: Option<Duration>) -> bool {
-        let Some(series) = self.series.get_mut(&due.name) else { return false };
+        let Some(series) = self.series.get_mut(&due.name) else {
+            return false;
+        };
         series.failures += 1;
         match again_in {
             Some(wait) if series.failures < MAX_FAILURES => {
@@ -147,7 +152,9 @@ impl Buffer {
 
     fn forget_one(&mut self) -> bool {
         let quiet = self.series.iter().filter(|(_, series)| series.pending == 0);
-        let oldest = quiet.min_by_key(|(_, series)| series.last_told).map(|(name, _)| name.clone());
+        let oldest = quiet
+            .min_by_key(|(_, series)| series.last_told)
+            .map(|(name, _)| name.clone());
         oldest.is_some_and(|name| self.series.remove(&name).is_some())
     }
 }
@@ -161,7 +168,10 @@ mod tests {
     const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
     fn note(uid: &str, text: &str) -> Note {
-        let about = Target { kind: CONFIG_MAP, object: ObjectRef::new(Some("ns"), "n") };
+        let about = Target {
+            kind: CONFIG_MAP,
+            object: ObjectRef::new(Some("ns"), "n"),
+        };
         Note::new(about, uid, Severity::Normal, "Reason", "Act", text)
     }
 
@@ -176,14 +186,27 @@ mod tests {
     #[test]
     fn equal_notes_become_one_with_a_count() {
         let mut buffer = Buffer::default();
-        assert_eq!(buffer.tell("a", &note("u", "x"), seconds(0), wall(0)), Told::Started);
-        assert_eq!(buffer.tell("a", &note("u", "x"), seconds(1), wall(1)), Told::Joined);
+        assert_eq!(
+            buffer.tell("a", &note("u", "x"), seconds(0), wall(0)),
+            Told::Started
+        );
+        assert_eq!(
+            buffer.tell("a", &note("u", "x"), seconds(1), wall(1)),
+            Told::Joined
+        );
         let due = buffer.due(seconds(1)).unwrap();
-        assert_eq!((due.pending, due.first, due.last, due.known), (2, wall(0), wall(1), false));
+        assert_eq!(
+            (due.pending, due.first, due.last, due.known),
+            (2, wall(0), wall(1), false)
+        );
         // One more while it is being published is not lost.
         buffer.tell("a", &note("u", "x"), seconds(2), wall(2));
         buffer.published(&due, seconds(2));
-        assert_eq!(buffer.due(seconds(11)), None, "a series is not published at every note");
+        assert_eq!(
+            buffer.due(seconds(11)),
+            None,
+            "a series is not published at every note"
+        );
         let due = buffer.due(seconds(12)).unwrap();
         assert_eq!((due.pending, due.known), (1, true));
     }
@@ -206,22 +229,41 @@ mod tests {
     fn one_loud_object_does_not_silence_another() {
         let mut buffer = Buffer::default();
         let loud: Vec<Told> = (0..100)
-            .map(|n| buffer.tell(&format!("l{n}"), &note("loud", &n.to_string()), seconds(0), wall(0)))
+            .map(|n| {
+                buffer.tell(
+                    &format!("l{n}"),
+                    &note("loud", &n.to_string()),
+                    seconds(0),
+                    wall(0),
+                )
+            })
             .collect();
         assert!(loud.contains(&Told::OverBudget) && loud.contains(&Told::Started));
-        assert_eq!(buffer.tell("q", &note("quiet", "x"), seconds(0), wall(0)), Told::Started);
+        assert_eq!(
+            buffer.tell("q", &note("quiet", "x"), seconds(0), wall(0)),
+            Told::Started
+        );
     }
 
     #[test]
     fn memory_is_bounded_and_nothing_unpublished_is_forgotten() {
         let mut buffer = Buffer::default();
         for n in 0..MAX_SERIES {
-            assert_eq!(buffer.tell(&n.to_string(), &note(&n.to_string(), "x"), seconds(0), wall(0)), Told::Started);
+            assert_eq!(
+                buffer.tell(&n.to_string(), &note(&n.to_string(), "x"), seconds(0), wall(0)),
+                Told::Started
+            );
         }
-        assert_eq!(buffer.tell("more", &note("more", "x"), seconds(1), wall(1)), Told::Full);
+        assert_eq!(
+            buffer.tell("more", &note("more", "x"), seconds(1), wall(1)),
+            Told::Full
+        );
         let due = buffer.due(seconds(1)).unwrap();
         buffer.published(&due, seconds(1));
-        assert_eq!(buffer.tell("more", &note("more", "x"), seconds(1), wall(1)), Told::Started);
+        assert_eq!(
+            buffer.tell("more", &note("more", "x"), seconds(1), wall(1)),
+            Told::Started
+        );
         assert_eq!(buffer.depth(), MAX_SERIES);
     }
 
@@ -239,6 +281,9 @@ mod tests {
         assert_eq!((tries, buffer.depth()), (MAX_FAILURES, 0));
         buffer.tell("b", &note("u", "x"), now, wall(0));
         let due = buffer.due(now).unwrap();
-        assert!(!buffer.failed(&due, now, None), "what can never succeed is not tried again");
+        assert!(
+            !buffer.failed(&due, now, None),
+            "what can never succeed is not tried again"
+        );
     }
 }

@@ -114,7 +114,10 @@ impl Election {
             }
         };
         if tokio::time::timeout(RELEASE, release).await.is_err() {
-            tracing::warn!(lease = self.name, "could not give the lease back in time; it runs out by itself");
+            tracing::warn!(
+                lease = self.name,
+                "could not give the lease back in time; it runs out by itself"
+            );
         }
         Ok(())
     }
@@ -133,7 +136,10 @@ impl Election {
                 match step {
                     Step::Wait(until) => tokio::time::sleep(until.saturating_sub(now)).await,
                     step => {
-                        let left = self.elector.leads_until(now).map(|until| until.saturating_sub(now));
+                        let left = self
+                            .elector
+                            .leads_until(now)
+                            .map(|until| until.saturating_sub(now));
                         let limit = self.timing.call().min(left.unwrap_or(Duration::MAX));
                         self.perform(step, limit).await;
                     }
@@ -188,7 +194,9 @@ impl Election {
                     managed_fields: None,
                     ..self.metadata.clone()
                 };
-                self.leases.replace(&self.name, &post, &lease(metadata, record)).await
+                self.leases
+                    .replace(&self.name, &post, &lease(metadata, record))
+                    .await
             }
             _ => {
                 let Some(found) = self.leases.get_opt(&self.name).await? else {
@@ -204,7 +212,9 @@ impl Election {
                 Ok(Answer::Written(Written::Stored(record, version)))
             }
             // Gone, changed or just made by somebody else: all of them are answered by a fresh read.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Answer::Written(Written::Conflict)),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                Ok(Answer::Written(Written::Conflict))
+            }
             Err(error) => Err(error),
         }
     }

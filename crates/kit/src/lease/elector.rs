@@ -223,14 +223,18 @@ impl Elector {
     fn claim(&self, last: &Record, wall: Timestamp) -> Record {
         let mine = last.holder == self.me;
         // A renewal that does not change the record would not be seen, so its time moves even if the wall clock does not.
-        let after = last.renewed.and_then(|last| last.checked_add(SignedDuration::from_micros(1)).ok());
+        let after = last
+            .renewed
+            .and_then(|last| last.checked_add(SignedDuration::from_micros(1)).ok());
         let renewed = after.map_or(wall, |after| after.max(wall));
         Record {
             holder: self.me.clone(),
             duration_seconds: self.timing.lease_seconds(),
             acquired: if mine { last.acquired } else { Some(wall) },
             renewed: Some(renewed),
-            transitions: last.transitions.saturating_add(i32::from(!mine && last.renewed.is_some())),
+            transitions: last
+                .transitions
+                .saturating_add(i32::from(!mine && last.renewed.is_some())),
         }
     }
 

@@ -38,7 +38,10 @@ impl Identity {
 
     /// `trustplane-<component>/<version> (<instance>)`: every instance is its own in the audit log.
     pub fn user_agent(&self) -> String {
-        format!("trustplane-{}/{} ({})", self.component, self.version, self.instance)
+        format!(
+            "trustplane-{}/{} ({})",
+            self.component, self.version, self.instance
+        )
     }
 }
 
@@ -57,7 +60,10 @@ mod tests {
         let new = || Identity::new("manager", "1.2.3", Some("manager-0"));
         assert_ne!(new(), new());
         let agent = new().user_agent();
-        assert!(agent.starts_with("trustplane-manager/1.2.3 (manager-0-"), "{agent}");
+        assert!(
+            agent.starts_with("trustplane-manager/1.2.3 (manager-0-"),
+            "{agent}"
+        );
     }
 
     #[test]
@@ -65,6 +71,10 @@ mod tests {
         let identity = Identity::new("manager", "1", Some(&format!("a\r\nb ü{}", "x".repeat(300))));
         assert!(identity.instance().len() <= 128 && identity.instance().starts_with("abx"));
         assert!(http::HeaderValue::from_str(&identity.user_agent()).is_ok());
-        assert!(Identity::new("manager", "1", Some("\n")).instance().starts_with("manager-"));
+        assert!(
+            Identity::new("manager", "1", Some("\n"))
+                .instance()
+                .starts_with("manager-")
+        );
     }
 }

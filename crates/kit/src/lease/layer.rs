@@ -51,8 +51,7 @@ where
 {
     type Response = S::Response;
     type Error = BoxError;
-    type Future =
-        Either<Ready<Result<S::Response, BoxError>>, MapErr<S::Future, fn(S::Error) -> BoxError>>;
+    type Future = Either<Ready<Result<S::Response, BoxError>>, MapErr<S::Future, fn(S::Error) -> BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -76,7 +75,8 @@ where
 /// Reads change nothing; neither do reviews, which are questions in the form of a POST.
 fn changes_something<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
-    let is_review = path.starts_with("/apis/authentication.k8s.io/") || path.starts_with("/apis/authorization.k8s.io/");
+    let is_review =
+        path.starts_with("/apis/authentication.k8s.io/") || path.starts_with("/apis/authorization.k8s.io/");
     !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) && !is_review
 }
 
@@ -138,9 +138,17 @@ mod tests {
             assert!(changes(method, "/api/v1/namespaces/a/configmaps/b"));
         }
         assert!(!changes(Method::GET, "/api/v1/namespaces/a/configmaps/b"));
-        assert!(!changes(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"));
-        assert!(!changes(Method::POST, "/apis/authentication.k8s.io/v1/tokenreviews"));
-        assert!(changes(Method::POST, "/apis/example.io/v1/namespaces/a/things?x=/apis/authorization.k8s.io/"));
+        assert!(!changes(
+            Method::POST,
+            "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+        ));
+        assert!(!changes(
+            Method::POST,
+            "/apis/authentication.k8s.io/v1/tokenreviews"
+        ));
+        assert!(changes(
+            Method::POST,
+            "/apis/example.io/v1/namespaces/a/things?x=/apis/authorization.k8s.io/"
+        ));
     }
-
 }

@@ -154,7 +154,10 @@ impl World {
         let step = candidate.elector.step(local, wall);
         if matches!(step, Step::Read | Step::Create(_) | Step::Replace(..)) {
             candidate.waiting = Some((self.next_id, local));
-            self.network.push(Request { id: self.next_id, step });
+            self.network.push(Request {
+                id: self.next_id,
+                step,
+            });
             self.next_id += 1;
         }
     }
@@ -168,7 +171,10 @@ impl World {
             }),
             Step::Create(record) if self.lease.is_none() => self.store(record),
             Step::Replace(record, version)
-                if self.lease.as_ref().is_some_and(|(_, current)| current.to_string() == version) =>
+                if self
+                    .lease
+                    .as_ref()
+                    .is_some_and(|(_, current)| current.to_string() == version) =>
             {
                 self.store(record)
             }
@@ -186,8 +192,12 @@ impl World {
     fn answer(&mut self, who: usize) {
         let local = self.local(who);
         let candidate = &mut self.candidates[who];
-        let Some((id, started)) = candidate.waiting else { return };
-        let Some(place) = self.answers.iter().position(|(of, _)| *of == id) else { return };
+        let Some((id, started)) = candidate.waiting else {
+            return;
+        };
+        let Some(place) = self.answers.iter().position(|(of, _)| *of == id) else {
+            return;
+        };
         candidate.waiting = None;
         let led = candidate.elector.leads_until(local).is_some();
         match self.answers.swap_remove(place).1 {
@@ -198,13 +208,23 @@ impl World {
     }
 
     fn leaders(&self) -> Vec<usize> {
-        let leads = |who: &usize| self.candidates[*who].elector.leads_until(self.local(*who)).is_some();
+        let leads = |who: &usize| {
+            self.candidates[*who]
+                .elector
+                .leads_until(self.local(*who))
+                .is_some()
+        };
         (0..CANDIDATES).filter(leads).collect()
     }
 
     fn check(&self) {
         let leaders = self.leaders();
-        assert!(leaders.len() <= 1, "{leaders:?} lead at once at {:?}; the lease is {:?}", self.now, self.lease);
+        assert!(
+            leaders.len() <= 1,
+            "{leaders:?} lead at once at {:?}; the lease is {:?}",
+            self.now,
+            self.lease
+        );
     }
 }
 
@@ -244,7 +264,9 @@ proptest! {
 fn a_lease_that_is_given_back_is_taken_within_one_poll() {
     let mut world = World::new();
     world.act(&Act::Live(10));
-    let [leader] = world.leaders()[..] else { panic!("nobody leads") };
+    let [leader] = world.leaders()[..] else {
+        panic!("nobody leads")
+    };
     world.act(&Act::Leave(leader));
     assert!(world.leaders().is_empty(), "who leaves must stop at once");
     let start = world.now;
@@ -252,7 +274,11 @@ fn a_lease_that_is_given_back_is_taken_within_one_poll() {
         world.now += Duration::from_millis(50);
         world.round();
     }
-    assert!(world.now - start <= Duration::from_millis(1100), "took {:?}", world.now - start);
+    assert!(
+        world.now - start <= Duration::from_millis(1100),
+        "took {:?}",
+        world.now - start
+    );
     assert_ne!(world.leaders(), [leader]);
     assert_eq!(world.lease.unwrap().0.transitions, 1);
 }
@@ -271,7 +297,9 @@ fn a_leader_renews_and_stays() {
 fn a_leader_that_cannot_renew_stops_before_a_rival_may_start() {
     let mut world = World::new();
     world.act(&Act::Live(10));
-    let [leader] = world.leaders()[..] else { panic!("nobody leads") };
+    let [leader] = world.leaders()[..] else {
+        panic!("nobody leads")
+    };
     // The leader is cut off; the others live on.
     let start = world.now;
     let (mut stopped, mut taken) = (None, None);
@@ -293,8 +321,14 @@ fn a_leader_that_cannot_renew_stops_before_a_rival_may_start() {
         }
     }
     let (stopped, taken) = (stopped.unwrap(), taken.unwrap());
-    assert!(stopped <= Duration::from_millis(10_100), "stopped after {stopped:?}");
-    assert!(taken >= Duration::from_secs(13) && taken <= Duration::from_secs(17), "taken after {taken:?}");
+    assert!(
+        stopped <= Duration::from_millis(10_100),
+        "stopped after {stopped:?}"
+    );
+    assert!(
+        taken >= Duration::from_secs(13) && taken <= Duration::from_secs(17),
+        "taken after {taken:?}"
+    );
 }
 
 #[test]

@@ -16,7 +16,12 @@ pub struct ManagerArgs {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
     /// Capabilities to run, separated by commas; without it those whose CRDs and rights exist
-    #[arg(long, env = "TRUSTPLANE_CAPABILITIES", value_delimiter = ',', value_name = "NAMES")]
+    #[arg(
+        long,
+        env = "TRUSTPLANE_CAPABILITIES",
+        value_delimiter = ',',
+        value_name = "NAMES"
+    )]
     pub(super) capabilities: Option<Vec<String>>,
     /// Run as one of several replicas, of which one leads
     #[arg(
@@ -32,10 +37,20 @@ pub struct ManagerArgs {
     )]
     pub(super) leader_elect: bool,
     /// Name of this process: of its Lease, its Service, its webhook configurations, and the prefix of its Secrets
-    #[arg(long, env = "TRUSTPLANE_NAME", default_value = "trustplane-manager", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "TRUSTPLANE_NAME",
+        default_value = "trustplane-manager",
+        value_name = "NAME"
+    )]
     pub(super) name: String,
     /// Namespace of the installation
-    #[arg(long, env = "POD_NAMESPACE", default_value = "trustplane", value_name = "NAMESPACE")]
+    #[arg(
+        long,
+        env = "POD_NAMESPACE",
+        default_value = "trustplane",
+        value_name = "NAMESPACE"
+    )]
     pub(super) namespace: String,
     /// Name of this pod, for the lease and the audit log; without it the name of the host
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
@@ -44,7 +59,12 @@ pub struct ManagerArgs {
     #[arg(long, env = "TRUSTPLANE_DRY_RUN")]
     pub(super) dry_run: bool,
     /// Address of the admission webhooks
-    #[arg(long, env = "TRUSTPLANE_WEBHOOK_BIND_ADDRESS", default_value = ":9443", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "TRUSTPLANE_WEBHOOK_BIND_ADDRESS",
+        default_value = ":9443",
+        value_name = "ADDRESS"
+    )]
     pub(super) webhook_bind_address: BindAddress,
     #[command(flatten)]
     pub(super) kube: KubeArgs,

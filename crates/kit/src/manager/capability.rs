@@ -29,7 +29,9 @@ pub struct Capability {
 
 impl std::fmt::Debug for Capability {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Capability").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Capability")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

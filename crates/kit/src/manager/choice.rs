@@ -40,20 +40,43 @@ impl std::fmt::Display for Lack {
             (true, true) => f.write_str("nothing is lacking"),
             (false, true) => write!(f, "not served: {}", list(&self.crds)),
             (true, false) => write!(f, "not permitted: {}", list(&self.rights)),
-            (false, false) => write!(f, "not served: {}; not permitted: {}", list(&self.crds), list(&self.rights)),
+            (false, false) => write!(
+                f,
+                "not served: {}; not permitted: {}",
+                list(&self.crds),
+                list(&self.rights)
+            ),
         }
     }
 }
 
 /// The capabilities that were asked for by name, in the order in which the build knows them.
 pub fn named(names: &[String], known: &[Capability]) -> Result<Vec<Capability>, ChoiceError> {
-    let names: BTreeSet<&str> = names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-    if let Some(name) = names.iter().find(|name| !known.iter().any(|capability| capability.name == **name)) {
+    let names: BTreeSet<&str> = names
+        .iter()
+        .map(|name| name.trim())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if let Some(name) = names
+        .iter()
+        .find(|name| !known.iter().any(|capability| capability.name == **name))
+    {
         let valid: Vec<_> = known.iter().map(|capability| capability.name).collect();
-        let valid = if valid.is_empty() { "none".to_owned() } else { valid.join(", ") };
-        return Err(ChoiceError::Unknown { name: (*name).to_owned(), valid });
+        let valid = if valid.is_empty() {
+            "none".to_owned()
+        } else {
+            valid.join(", ")
+        };
+        return Err(ChoiceError::Unknown {
+            name: (*name).to_owned(),
+            valid,
+        });
     }
-    Ok(known.iter().filter(|capability| names.contains(capability.name)).cloned().collect())
+    Ok(known
+        .iter()
+        .filter(|capability| names.contains(capability.name))
+        .cloned()
+        .collect())
 }
 
 #[cfg(test)]
@@ -75,26 +98,44 @@ mod tests {
 
     fn choose(names: &[&str], of: &[&'static str]) -> Result<Vec<&'static str>, ChoiceError> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        Ok(named(&names, &known(of))?.into_iter().map(|capability| capability.name).collect())
+        Ok(named(&names, &known(of))?
+            .into_iter()
+            .map(|capability| capability.name)
+            .collect())
     }
 
     #[test]
     fn any_set_can_be_chosen() {
-        assert_eq!(choose(&["hsm", " sync", "hsm"], &["sync", "hsm", "identity"]), Ok(vec!["sync", "hsm"]));
+        assert_eq!(
+            choose(&["hsm", " sync", "hsm"], &["sync", "hsm", "identity"]),
+            Ok(vec!["sync", "hsm"])
+        );
         assert_eq!(choose(&[""], &["sync"]), Ok(vec![]));
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_valid_ones() {
         let told = choose(&["sinc"], &["sync", "hsm"]).unwrap_err().to_string();
-        assert_eq!(told, "--capabilities: \"sinc\" does not exist; this build has sync, hsm");
+        assert_eq!(
+            told,
+            "--capabilities: \"sinc\" does not exist; this build has sync, hsm"
+        );
         let told = choose(&["sync"], &[]).unwrap_err().to_string();
-        assert_eq!(told, "--capabilities: \"sync\" does not exist; this build has none");
+        assert_eq!(
+            told,
+            "--capabilities: \"sync\" does not exist; this build has none"
+        );
     }
 
     #[test]
     fn a_lack_tells_both_kinds() {
-        let lack = Lack { crds: ["mirrors.x".to_owned()].into(), rights: ["get core/pods".to_owned()].into() };
-        assert_eq!(lack.to_string(), "not served: mirrors.x; not permitted: get core/pods");
+        let lack = Lack {
+            crds: ["mirrors.x".to_owned()].into(),
+            rights: ["get core/pods".to_owned()].into(),
+        };
+        assert_eq!(
+            lack.to_string(),
+            "not served: mirrors.x; not permitted: get core/pods"
+        );
     }
 }

@@ -71,6 +71,9 @@ impl Context {
 
     /// Serves a webhook.
     pub fn admit(&self, webhook: Webhook, judge: impl Judge) {
-        self.judges.lock().unwrap_or_else(PoisonError::into_inner).add(webhook, judge);
+        self.judges
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(webhook, judge);
     }
 }

@@ -24,7 +24,9 @@ impl Facts {
     /// Asks the API server about these capabilities.
     pub async fn gather(client: &Client, namespace: &str, known: &[Capability]) -> Result<Self, kube::Error> {
         let review = SelfSubjectRulesReview {
-            spec: SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) },
+            spec: SelfSubjectRulesReviewSpec {
+                namespace: Some(namespace.to_owned()),
+            },
             ..Default::default()
         };
         let reviews: Api<SelfSubjectRulesReview> = Api::all(client.clone());
@@ -37,12 +39,18 @@ impl Facts {
             verbs: rule.verbs,
             non_resource_urls: None,
         });
-        let mut facts = Self { granted: granted.collect(), incomplete: status.incomplete, missing: BTreeSet::new() };
+        let mut facts = Self {
+            granted: granted.collect(),
+            incomplete: status.incomplete,
+            missing: BTreeSet::new(),
+        };
         for crd in known.iter().flat_map(|capability| (capability.crds)()) {
             for version in crd.spec.versions.iter().filter(|version| version.served) {
                 let group_version = format!("{}/{}", crd.spec.group, version.name);
                 if !serves(client, &group_version, &crd.spec.names.plural).await? {
-                    facts.missing.insert(format!("{}.{}", crd.spec.names.plural, crd.spec.group));
+                    facts
+                        .missing
+                        .insert(format!("{}.{}", crd.spec.names.plural, crd.spec.group));
                 }
             }
         }
@@ -53,8 +61,15 @@ impl Facts {
     pub fn lack(&self, capability: &Capability) -> Lack {
         let crds = (capability.crds)().into_iter();
         let crds = crds.map(|crd| format!("{}.{}", crd.spec.names.plural, crd.spec.group));
-        let rights = if self.incomplete { BTreeSet::new() } else { (capability.rights)().lacking(&self.granted) };
-        Lack { crds: crds.filter(|crd| self.missing.contains(crd)).collect(), rights }
+        let rights = if self.incomplete {
+            BTreeSet::new()
+        } else {
+            (capability.rights)().lacking(&self.granted)
+        };
+        Lack {
+            crds: crds.filter(|crd| self.missing.contains(crd)).collect(),
+            rights,
+        }
     }
 }
 

@@ -62,12 +62,18 @@ pub fn main(component: &'static str, version: &'static str, known: &[Capability]
 
 /// What every manager of this name may do, whatever its capabilities.
 pub fn process_rights(name: &str) -> Rights {
-    Election::rights(name).and(Events::rights()).and(apply::installation_key_rights())
+    Election::rights(name)
+        .and(Events::rights())
+        .and(apply::installation_key_rights())
 }
 
 fn print_description(version: &str, known: &[Capability]) -> Result<(), StartError> {
     let description = describe(version, known);
-    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&description)?)?;
+    writeln!(
+        std::io::stdout(),
+        "{}",
+        serde_json::to_string_pretty(&description)?
+    )?;
     Ok(())
 }
 
@@ -78,10 +84,18 @@ fn run(
     known: &[Capability],
 ) -> Result<(), StartError> {
     // A name that does not exist is told before anything is started.
-    let named = arguments.capabilities.as_deref().map(|names| choice::named(names, known)).transpose()?;
+    let named = arguments
+        .capabilities
+        .as_deref()
+        .map(|names| choice::named(names, known))
+        .transpose()?;
     frame::runtime()?.block_on(async {
         let frame = Frame::start(&arguments.common, component).await?;
-        let fence = if arguments.leader_elect { Fence::closed() } else { Fence::always() };
+        let fence = if arguments.leader_elect {
+            Fence::closed()
+        } else {
+            Fence::always()
+        };
         let identity = Identity::new(component, version, arguments.pod.as_deref());
         let clients = Clients::new(arguments.kube.config().await?, identity, fence)?;
         let chosen = match named {
@@ -90,11 +104,17 @@ fn run(
         };
         let context = context(&frame, clients, &arguments).await?;
         for capability in &chosen {
-            (capability.start)(context.clone()).await.map_err(|error| format!("{}: {error}", capability.name))?;
+            (capability.start)(context.clone())
+                .await
+                .map_err(|error| format!("{}: {error}", capability.name))?;
         }
         webhooks::serve(&context, &arguments, &chosen).await?;
         let names: Vec<_> = chosen.iter().map(|capability| capability.name).collect();
-        tracing::info!(capabilities = names.join(","), dry_run = arguments.dry_run, "running");
+        tracing::info!(
+            capabilities = names.join(","),
+            dry_run = arguments.dry_run,
+            "running"
+        );
         Ok(frame.run().await?)
     })
 }
@@ -139,9 +159,16 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
     };
     let fingerprinter = apply::installation_key(&clients.unfenced, &arguments.namespace).await?;
     let identity = &clients.identity;
-    let (events, publisher) =
-        Events::new(clients.call.clone(), "trustplane", identity.instance(), frame.metrics());
-    supervisor.spawn("events", writers.track_future(publisher.run(frame.shutdown().token())));
+    let (events, publisher) = Events::new(
+        clients.call.clone(),
+        "trustplane",
+        identity.instance(),
+        frame.metrics(),
+    );
+    supervisor.spawn(
+        "events",
+        writers.track_future(publisher.run(frame.shutdown().token())),
+    );
     let watches = Watches::new(clients.watch.clone(), Tuning::default(), frame.metrics());
     let (stopped, stop) = (watches.clone(), frame.shutdown().token());
     // The feeds of the controllers end with their subscriptions.

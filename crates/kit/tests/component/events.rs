@@ -27,7 +27,9 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
     let rig = Rig::with(name, rules).await?;
     rig.stranger("a", json!({})).await?;
     let admin = Writer::new(rig.sandbox.client(), "test", &Metrics::new());
-    let meta = admin.get_meta(&CONFIG_MAP, &rig.object("a"), &Default::default()).await?;
+    let meta = admin
+        .get_meta(&CONFIG_MAP, &rig.object("a"), &Default::default())
+        .await?;
     Ok((rig, meta.unwrap()))
 }
 
@@ -56,7 +58,9 @@ async fn events(rig: &Rig) -> Result<Vec<Event>> {
 fn count(metrics: &Metrics, outcome: &str) -> u64 {
     let line = format!("trustplane_events_notes_total{{outcome=\"{outcome}\"}} ");
     let text = metrics.encode();
-    text.lines().find_map(|text| text.strip_prefix(&line)).map_or(0, |value| value.parse().unwrap())
+    text.lines()
+        .find_map(|text| text.strip_prefix(&line))
+        .map_or(0, |value| value.parse().unwrap())
 }
 
 #[tokio::test]
@@ -64,23 +68,38 @@ async fn a_restart_goes_on_with_the_series() -> Result<()> {
     let (rig, about) = rig("series").await?;
     let mark = Mark::now(rig.sandbox.plane()).await?;
     let once = note(&rig, &about, "the token is gone");
-    process(&rig, rig.clients.call.clone(), &[once.clone()]).await;
-    let [first] = &events(&rig).await?[..] else { panic!("one event") };
+    process(&rig, rig.clients.call.clone(), std::slice::from_ref(&once)).await;
+    let [first] = &events(&rig).await?[..] else {
+        panic!("one event")
+    };
     assert_eq!(first.series, None, "one is no series");
     assert_eq!(first.note.as_deref(), Some("the token is gone"));
     assert_eq!(first.type_.as_deref(), Some("Warning"));
-    assert_eq!((first.reason.as_deref(), first.action.as_deref()), (Some("TokenLost"), Some("Sync")));
+    assert_eq!(
+        (first.reason.as_deref(), first.action.as_deref()),
+        (Some("TokenLost"), Some("Sync"))
+    );
     assert_eq!(first.reporting_controller.as_deref(), Some(CONTROLLER));
     let regarding = first.regarding.clone().unwrap_or_default();
-    assert_eq!((regarding.name.as_deref(), regarding.uid.as_deref()), (Some("a"), Some(&*about.uid)));
+    assert_eq!(
+        (regarding.name.as_deref(), regarding.uid.as_deref()),
+        (Some("a"), Some(&*about.uid))
+    );
 
     process(&rig, rig.clients.call.clone(), &vec![once.clone(); 3]).await;
-    process(&rig, rig.clients.call.clone(), &[once, note(&rig, &about, "another")]).await;
+    process(
+        &rig,
+        rig.clients.call.clone(),
+        &[once, note(&rig, &about, "another")],
+    )
+    .await;
     let mut all = events(&rig).await?;
     all.sort_by_key(|event| event.note.clone());
     assert_eq!(all.len(), 2);
     assert_eq!(all[1].series.as_ref().map(|series| series.count), Some(5));
-    mark.since().await?.assert_rights_used_are_rights_granted(rig.instance.account());
+    mark.since()
+        .await?
+        .assert_rights_used_are_rights_granted(rig.instance.account());
     Ok(())
 }
 
@@ -93,7 +112,10 @@ async fn a_running_process_publishes_at_once_and_only_once() -> Result<()> {
     let run = tokio::spawn(publisher.run(stop.clone()));
     told.clone().tell(&note(&rig, &about, "hello"));
     let api: Api<Event> = rig.sandbox.api();
-    eventually(&api, &Select::default(), DEADLINE, |found| (found.len() == 1).then_some(())).await?;
+    eventually(&api, &Select::default(), DEADLINE, |found| {
+        (found.len() == 1).then_some(())
+    })
+    .await?;
     stop.cancel();
     run.await?;
     assert_eq!(count(&metrics, "published"), 1);
@@ -104,7 +126,10 @@ async fn a_running_process_publishes_at_once_and_only_once() -> Result<()> {
 async fn a_long_and_a_hostile_note_are_taken() -> Result<()> {
     let (rig, about) = rig("long").await?;
     let long = "ü".repeat(2 * MAX_NOTE);
-    let notes = [note(&rig, &about, &long), note(&rig, &about, "line\nline\u{0}\u{2028}\"quoted\"")];
+    let notes = [
+        note(&rig, &about, &long),
+        note(&rig, &about, "line\nline\u{0}\u{2028}\"quoted\""),
+    ];
     let metrics = process(&rig, rig.clients.call.clone(), &notes).await;
     assert_eq!(count(&metrics, "published"), 2);
     for event in events(&rig).await? {
@@ -117,7 +142,9 @@ async fn a_long_and_a_hostile_note_are_taken() -> Result<()> {
 #[tokio::test]
 async fn one_object_cannot_flood_the_cluster() -> Result<()> {
     let (rig, about) = rig("flood").await?;
-    let notes: Vec<Note> = (0..60).map(|n| note(&rig, &about, &format!("number {n}"))).collect();
+    let notes: Vec<Note> = (0..60)
+        .map(|n| note(&rig, &about, &format!("number {n}")))
+        .collect();
     let metrics = process(&rig, rig.clients.call.clone(), &notes).await;
     assert_eq!(events(&rig).await?.len(), 25);
     assert_eq!(count(&metrics, "over_budget"), 35, "{}", metrics.encode());
@@ -136,7 +163,10 @@ async fn an_outage_delays_a_note_and_a_refusal_drops_it() -> Result<()> {
     let mark = proxy.mark();
     proxy.add(Rule::new(Match::writes(), Fault::Answer(Answer::forbidden())));
     let metrics = process(&rig, behind.call.clone(), &[note(&rig, &about, "never")]).await;
-    assert_eq!((count(&metrics, "published"), count(&metrics, "given_up")), (0, 1));
+    assert_eq!(
+        (count(&metrics, "published"), count(&metrics, "given_up")),
+        (0, 1)
+    );
     assert_eq!(proxy.requests_since(mark, &Match::writes()).len(), 1, "no storm");
     Ok(())
 }

@@ -61,9 +61,17 @@ async fn a_closed_fence_sends_nothing_but_reads() -> Result<()> {
     let through = clients(&rig.instance.through(&proxy), Fence::closed())?;
     for client in [through.call, through.watch] {
         let writer = Writer::new(client, MANAGER, &rig.metrics);
-        let error = writer.apply(&Apply::create(rig.wish("a", json!({})))).await.unwrap_err();
+        let error = writer
+            .apply(&Apply::create(rig.wish("a", json!({}))))
+            .await
+            .unwrap_err();
         assert!(matches!(error, WriteError::Fenced(_)), "{error:?}");
-        assert_eq!(writer.get_meta(&CONFIG_MAP, &rig.object("a"), &Default::default()).await, Ok(None));
+        assert_eq!(
+            writer
+                .get_meta(&CONFIG_MAP, &rig.object("a"), &Default::default())
+                .await,
+            Ok(None)
+        );
     }
     assert!(proxy.requests(&Match::writes()).is_empty());
     Ok(())
@@ -72,7 +80,13 @@ async fn a_closed_fence_sends_nothing_but_reads() -> Result<()> {
 #[tokio::test]
 async fn a_lease_that_ends_while_the_connection_is_made_holds_the_write_back() -> Result<()> {
     let rig = Rig::new("fence-late").await?;
-    let server = rig.sandbox.plane().config().cluster_url.authority().map(ToString::to_string);
+    let server = rig
+        .sandbox
+        .plane()
+        .config()
+        .cluster_url
+        .authority()
+        .map(ToString::to_string);
     let slow = Slow::before(server.unwrap_or_default()).await?;
     let clock = Arc::new(ManualClock::default());
     let fence = Fence::on(clock.clone());

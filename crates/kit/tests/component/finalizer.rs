@@ -29,7 +29,11 @@ fn change(rig: &Rig, uid: &str, name: &'static str, present: bool) -> Finalizer 
 }
 
 async fn finalizers(rig: &Rig) -> Result<Vec<String>> {
-    let mut names = rig.live("a").await?.map(|live| live.finalizers).unwrap_or_default();
+    let mut names = rig
+        .live("a")
+        .await?
+        .map(|live| live.finalizers)
+        .unwrap_or_default();
     names.sort();
     Ok(names)
 }
@@ -37,12 +41,15 @@ async fn finalizers(rig: &Rig) -> Result<Vec<String>> {
 /// An object with these finalizers of others; gives its uid.
 async fn object(rig: &Rig, others: &[&str]) -> Result<String> {
     rig.stranger("a", json!({})).await?;
-    let live = rig.meddle("a", "others", json!({ "metadata": { "finalizers": others } })).await?;
+    let live = rig
+        .meddle("a", "others", json!({ "metadata": { "finalizers": others } }))
+        .await?;
     Ok(live.metadata.uid.unwrap_or_default())
 }
 
 async fn clear(rig: &Rig) -> Result<()> {
-    rig.meddle("a", "others", json!({ "metadata": { "finalizers": null } })).await?;
+    rig.meddle("a", "others", json!({ "metadata": { "finalizers": null } }))
+        .await?;
     Ok(())
 }
 
@@ -76,12 +83,20 @@ async fn a_finalizer_that_comes_while_ours_is_under_way_stays() -> Result<()> {
     let writer = Writer::new(through.call, MANAGER, &rig.metrics);
     let uid = object(&rig, &[]).await?;
     for present in [true, false] {
-        let (gate, others) = (Gate::default(), if present { vec![THEIRS] } else { vec![THEIRS, OURS, "example.io/more"] });
+        let (gate, others) = (
+            Gate::default(),
+            if present {
+                vec![THEIRS]
+            } else {
+                vec![THEIRS, OURS, "example.io/more"]
+            },
+        );
         let held = proxy.add(Rule::new(Match::writes(), Fault::Hold(gate.clone())).once());
         let (writer, wish) = (writer.clone(), change(&rig, &uid, OURS, present));
         let write = tokio::spawn(async move { writer.finalizer(&wish).await });
         held.fired(1, DEADLINE).await?;
-        rig.meddle("a", "others", json!({ "metadata": { "finalizers": others } })).await?;
+        rig.meddle("a", "others", json!({ "metadata": { "finalizers": others } }))
+            .await?;
         gate.open();
         write.await??;
     }
@@ -98,7 +113,11 @@ async fn writers_at_the_same_moment_all_succeed() -> Result<()> {
         change(&rig, &uid, "test.trustplane.io/2", true),
         change(&rig, &uid, "test.trustplane.io/3", true),
     );
-    let outcomes = tokio::join!(rig.writer.finalizer(&a), rig.writer.finalizer(&b), rig.writer.finalizer(&c));
+    let outcomes = tokio::join!(
+        rig.writer.finalizer(&a),
+        rig.writer.finalizer(&b),
+        rig.writer.finalizer(&c)
+    );
     assert_eq!(outcomes, (Ok(()), Ok(()), Ok(())));
     assert_eq!(finalizers(&rig).await?.len(), 4);
     clear(&rig).await
@@ -114,7 +133,9 @@ async fn an_object_that_is_going_gets_none_and_one_that_is_gone_needs_none() -> 
     assert!(rig.writer.finalizer(&late).await.unwrap_err().is_stale());
     let live = rig.live("a").await?.unwrap();
     assert!(Finalizer::step::<trustplane_plan::Never>(&CONFIG_MAP, &live, late.name, true).is_none());
-    let Some(Step::<trustplane_plan::Never>::Finalizer(remove)) = Finalizer::step(&CONFIG_MAP, &live, OURS, false) else {
+    let Some(Step::<trustplane_plan::Never>::Finalizer(remove)) =
+        Finalizer::step(&CONFIG_MAP, &live, OURS, false)
+    else {
         panic!("nothing to remove")
     };
     rig.writer.finalizer(&remove).await?;
@@ -127,6 +148,8 @@ async fn an_object_that_is_going_gets_none_and_one_that_is_gone_needs_none() -> 
     let uid = object(&rig, &[OURS]).await?;
     rig.writer.finalizer(&remove).await?;
     assert_eq!(finalizers(&rig).await?, [OURS]);
-    rig.writer.finalizer(&change(&rig, &uid, OURS, false)).await
+    rig.writer
+        .finalizer(&change(&rig, &uid, OURS, false))
+        .await
         .map_err(Into::into)
 }

@@ -22,7 +22,10 @@ async fn rig(name: &str) -> Result<Rig> {
 /// The Secret as the installation makes it.
 async fn empty(rig: &Rig) -> Result<()> {
     let secret = serde_json::from_value(json!({ "metadata": { "name": INSTALLATION_KEY } }))?;
-    rig.sandbox.api::<Secret>().create(&PostParams::default(), &secret).await?;
+    rig.sandbox
+        .api::<Secret>()
+        .create(&PostParams::default(), &secret)
+        .await?;
     Ok(())
 }
 
@@ -39,17 +42,31 @@ async fn all_replicas_get_the_same_key() -> Result<()> {
     )?;
     let print = a.of_bytes(b"x");
     assert_eq!((&b.of_bytes(b"x"), &c.of_bytes(b"x")), (&print, &print));
-    assert_eq!(installation_key(client, namespace).await?.of_bytes(b"x"), print, "also after a restart");
+    assert_eq!(
+        installation_key(client, namespace).await?.of_bytes(b"x"),
+        print,
+        "also after a restart"
+    );
     let audit = mark.since().await?;
     audit.assert_rights_used_are_rights_granted(rig.instance.account());
-    let made = audit.by(&rig.instance).writes().iter().filter(|write| write.succeeded()).count();
+    let made = audit
+        .by(&rig.instance)
+        .writes()
+        .iter()
+        .filter(|write| write.succeeded())
+        .count();
     assert_eq!(made, 1);
     // Another installation has another key.
     let secrets = rig.sandbox.api::<Secret>();
     secrets.delete(INSTALLATION_KEY, &DeleteParams::default()).await?;
     wait_for(&secrets, INSTALLATION_KEY, DEADLINE, |live| live.is_none()).await?;
     let error = installation_key(client, namespace).await.unwrap_err();
-    assert!(error.to_string().ends_with("it does not exist; the installation makes it, empty"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("it does not exist; the installation makes it, empty"),
+        "{error}"
+    );
     empty(&rig).await?;
     assert_ne!(installation_key(client, namespace).await?.of_bytes(b"x"), print);
     Ok(())
@@ -63,7 +80,9 @@ async fn a_strangers_secret_of_that_name_is_left_alone() -> Result<()> {
     }))?;
     let secrets = rig.sandbox.api::<Secret>();
     let before = secrets.create(&PostParams::default(), &secret).await?;
-    let error = installation_key(&rig.clients.unfenced, rig.sandbox.namespace()).await.unwrap_err();
+    let error = installation_key(&rig.clients.unfenced, rig.sandbox.namespace())
+        .await
+        .unwrap_err();
     assert!(matches!(error, WriteError::Foreign { .. }), "{error:?}");
     assert!(!format!("{error} {error:?}").contains("hunter2"));
     assert_eq!(secrets.get(INSTALLATION_KEY).await?, before);

@@ -64,19 +64,27 @@ async fn a_lease_that_is_given_back_is_taken_long_before_it_would_have_ended() -
     let sandbox = Sandbox::new("handover").await?;
     let account = account(&sandbox).await?;
     let mark = Mark::now(sandbox.plane()).await?;
-    let start = |instance: Instance| Candidate::start(&instance, sandbox.namespace(), Timing::for_lease(3600));
+    let start =
+        |instance: Instance| Candidate::start(&instance, sandbox.namespace(), Timing::for_lease(3600));
     let mut first = start(account.instance("first").await?)?;
     first.leads(true).await?;
     assert!(first.clients.fence.is_open());
     let leases: Api<Lease> = sandbox.api();
     let held = leases.get(NAME).await?.spec.unwrap_or_default();
-    assert_eq!(held.holder_identity.as_deref(), Some(first.clients.identity.instance()));
+    assert_eq!(
+        held.holder_identity.as_deref(),
+        Some(first.clients.identity.instance())
+    );
 
     let fence = first.clients.fence.clone();
     first.leave().await?;
     assert!(!fence.is_open());
     let free = leases.get(NAME).await?.spec.unwrap_or_default();
-    assert_eq!(free.holder_identity.as_deref(), Some(""), "given back before the election ended");
+    assert_eq!(
+        free.holder_identity.as_deref(),
+        Some(""),
+        "given back before the election ended"
+    );
 
     // The lease would have lasted for another hour.
     let mut second = start(account.instance("second").await?)?;
@@ -84,7 +92,9 @@ async fn a_lease_that_is_given_back_is_taken_long_before_it_would_have_ended() -
     let held = leases.get(NAME).await?.spec.unwrap_or_default();
     assert_eq!(held.lease_transitions, Some(1));
     second.leave().await?;
-    mark.since().await?.assert_rights_used_are_rights_granted(&account);
+    mark.since()
+        .await?
+        .assert_rights_used_are_rights_granted(&account);
     Ok(())
 }
 
@@ -101,7 +111,10 @@ async fn a_leader_that_is_cut_off_stops_and_another_goes_on() -> Result<()> {
     proxy.freeze();
     first.leads(false).await?;
     assert!(!first.clients.fence.is_open());
-    assert!(matches!(timeout(DEADLINE, first.run).await??, Err(ElectionError::Lost { .. })));
+    assert!(matches!(
+        timeout(DEADLINE, first.run).await??,
+        Err(ElectionError::Lost { .. })
+    ));
     second.leads(true).await?;
     assert!(second.clients.fence.is_open());
     second.leave().await
@@ -126,7 +139,11 @@ async fn a_renewal_whose_answer_is_lost_does_not_end_the_term() -> Result<()> {
     })
     .await?;
     assert!(*first.leading.borrow() && first.clients.fence.is_open());
-    assert!(!proxy.requests_since(seen, &Match::any().resource("leases")).is_empty());
+    assert!(
+        !proxy
+            .requests_since(seen, &Match::any().resource("leases"))
+            .is_empty()
+    );
     first.leave().await
 }
 
@@ -134,16 +151,29 @@ async fn a_renewal_whose_answer_is_lost_does_not_end_the_term() -> Result<()> {
 async fn somebody_else_in_the_lease_ends_the_term_at_once() -> Result<()> {
     let sandbox = Sandbox::new("robbed").await?;
     let account = account(&sandbox).await?;
-    let first = Candidate::start(&account.instance("first").await?, sandbox.namespace(), Timing::for_lease(15))?;
+    let first = Candidate::start(
+        &account.instance("first").await?,
+        sandbox.namespace(),
+        Timing::for_lease(15),
+    )?;
     let leases: Api<Lease> = sandbox.api();
     let mut leading = first.leading.clone();
     timeout(DEADLINE, leading.wait_for(|leads| *leads)).await??;
     let thief = json!({ "spec": { "holderIdentity": "thief" } });
-    leases.patch(NAME, &Default::default(), &kube::api::Patch::Merge(thief)).await?;
-    assert!(matches!(timeout(DEADLINE, first.run).await??, Err(ElectionError::Lost { .. })));
+    leases
+        .patch(NAME, &Default::default(), &kube::api::Patch::Merge(thief))
+        .await?;
+    assert!(matches!(
+        timeout(DEADLINE, first.run).await??,
+        Err(ElectionError::Lost { .. })
+    ));
     assert!(!first.clients.fence.is_open());
     let held = leases.get(NAME).await?.spec.unwrap_or_default();
-    assert_eq!(held.holder_identity.as_deref(), Some("thief"), "what is not ours is not given back");
+    assert_eq!(
+        held.holder_identity.as_deref(),
+        Some("thief"),
+        "what is not ours is not given back"
+    );
     Ok(())
 }
 
@@ -151,17 +181,31 @@ async fn somebody_else_in_the_lease_ends_the_term_at_once() -> Result<()> {
 async fn what_others_wrote_on_the_lease_stays() -> Result<()> {
     let sandbox = Sandbox::new("annotated").await?;
     let account = account(&sandbox).await?;
-    let mut first = Candidate::start(&account.instance("first").await?, sandbox.namespace(), Timing::for_lease(3))?;
+    let mut first = Candidate::start(
+        &account.instance("first").await?,
+        sandbox.namespace(),
+        Timing::for_lease(3),
+    )?;
     first.leads(true).await?;
     let leases: Api<Lease> = sandbox.api();
     let note = json!({ "metadata": { "annotations": { "note": "by hand" } } });
-    leases.patch(NAME, &Default::default(), &kube::api::Patch::Merge(note)).await?;
+    leases
+        .patch(NAME, &Default::default(), &kube::api::Patch::Merge(note))
+        .await?;
     let before = leases.get(NAME).await?.spec.unwrap_or_default().renew_time;
     let later = wait_for_some(&leases, NAME, DEADLINE, |lease| {
         lease.spec.as_ref().is_some_and(|spec| spec.renew_time > before)
     })
     .await?;
-    assert_eq!(later.metadata.annotations.unwrap_or_default().get("note").map(String::as_str), Some("by hand"));
+    assert_eq!(
+        later
+            .metadata
+            .annotations
+            .unwrap_or_default()
+            .get("note")
+            .map(String::as_str),
+        Some("by hand")
+    );
     assert!(*first.leading.borrow());
     first.leave().await
 }
@@ -170,7 +214,11 @@ async fn what_others_wrote_on_the_lease_stays() -> Result<()> {
 async fn an_aborted_election_closes_the_fence() -> Result<()> {
     let sandbox = Sandbox::new("aborted").await?;
     let account = account(&sandbox).await?;
-    let mut first = Candidate::start(&account.instance("first").await?, sandbox.namespace(), Timing::default())?;
+    let mut first = Candidate::start(
+        &account.instance("first").await?,
+        sandbox.namespace(),
+        Timing::default(),
+    )?;
     first.leads(true).await?;
     first.run.abort();
     first.leads(false).await?;

@@ -14,7 +14,13 @@ use trustplane_testkit::{DEADLINE, Rules, wait_for};
 use crate::write_rig::{MANAGER, Rig, clients};
 
 /// A kind of the API server itself with conditions in its status.
-const CLAIM: Kind = Kind::new("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Scope::Namespaced);
+const CLAIM: Kind = Kind::new(
+    "",
+    "v1",
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    Scope::Namespaced,
+);
 
 async fn rig(name: &str) -> Result<(Rig, Api<PersistentVolumeClaim>)> {
     let rules = Rules::default()
@@ -30,7 +36,12 @@ async fn create(claims: &Api<PersistentVolumeClaim>) -> Result<String> {
         "metadata": { "name": "a" },
         "spec": { "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": { "requests": { "storage": "1" } } },
     }))?;
-    Ok(claims.create(&PostParams::default(), &claim).await?.metadata.uid.unwrap_or_default())
+    Ok(claims
+        .create(&PostParams::default(), &claim)
+        .await?
+        .metadata
+        .uid
+        .unwrap_or_default())
 }
 
 fn status(rig: &Rig, uid: &str, condition: &str) -> Status {
@@ -43,7 +54,12 @@ fn status(rig: &Rig, uid: &str, condition: &str) -> Status {
 
 async fn conditions(claims: &Api<PersistentVolumeClaim>) -> Result<Vec<String>> {
     let status = claims.get("a").await?.status.unwrap_or_default();
-    let mut types: Vec<String> = status.conditions.unwrap_or_default().into_iter().map(|c| c.type_).collect();
+    let mut types: Vec<String> = status
+        .conditions
+        .unwrap_or_default()
+        .into_iter()
+        .map(|c| c.type_)
+        .collect();
     types.sort();
     Ok(types)
 }
@@ -54,9 +70,21 @@ async fn a_new_object_never_gets_the_status_of_the_old_one() -> Result<()> {
     let old = create(&claims).await?;
     claims.delete("a", &DeleteParams::default()).await?;
     wait_for(&claims, "a", DEADLINE, |live| live.is_none()).await?;
-    assert!(rig.writer.status(&status(&rig, &old, "Ours")).await.unwrap_err().is_stale());
+    assert!(
+        rig.writer
+            .status(&status(&rig, &old, "Ours"))
+            .await
+            .unwrap_err()
+            .is_stale()
+    );
     create(&claims).await?;
-    assert!(rig.writer.status(&status(&rig, &old, "Ours")).await.unwrap_err().is_stale());
+    assert!(
+        rig.writer
+            .status(&status(&rig, &old, "Ours"))
+            .await
+            .unwrap_err()
+            .is_stale()
+    );
     assert_eq!(conditions(&claims).await?, [""; 0]);
     Ok(())
 }
@@ -92,7 +120,9 @@ async fn conditions_of_others_stay_and_ours_go_when_we_drop_them() -> Result<()>
         "status": { "conditions": [{ "type": "Theirs", "status": "True" }] },
     });
     let params = kube::api::PatchParams::apply("others");
-    claims.patch_status("a", &params, &kube::api::Patch::Apply(theirs)).await?;
+    claims
+        .patch_status("a", &params, &kube::api::Patch::Apply(theirs))
+        .await?;
     rig.writer.status(&status(&rig, &uid, "First")).await?;
     assert_eq!(conditions(&claims).await?, ["First", "Theirs"]);
     rig.writer.status(&status(&rig, &uid, "Second")).await?;
@@ -113,10 +143,16 @@ async fn a_write_in_between_does_not_lose_the_status() -> Result<()> {
     let write = tokio::spawn(async move { writer.status(&wish).await });
     held.fired(1, DEADLINE).await?;
     let label = json!({ "metadata": { "labels": { "team": "blue" } } });
-    claims.patch("a", &Default::default(), &kube::api::Patch::Merge(label)).await?;
+    claims
+        .patch("a", &Default::default(), &kube::api::Patch::Merge(label))
+        .await?;
     gate.open();
     write.await??;
     assert_eq!(conditions(&claims).await?, ["Ours"]);
-    assert_eq!(proxy.requests(&Match::writes()).len(), 2, "the first met another version");
+    assert_eq!(
+        proxy.requests(&Match::writes()).len(),
+        2,
+        "the first met another version"
+    );
     Ok(())
 }

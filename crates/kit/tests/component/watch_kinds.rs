@@ -273,7 +273,8 @@ async fn a_store_may_keep_a_slim_type_or_a_hash() -> Result<()> {
         .subscribe(rig.spec_of(Hash::new(&["data"], fingerprinter, Keep::default())));
     hear(&mut slim, 1).await?;
     hear(&mut hashed, 1).await?;
-    let hash = || hashed.store().list()[0].value.clone();
+    let store = hashed.store();
+    let hash = || store.list()[0].value.clone();
     let (first, name) = (hash(), ObjectRef::new(Some(rig.sandbox.namespace()), "a"));
     assert_eq!(
         slim.store()
@@ -297,7 +298,7 @@ async fn a_store_may_keep_a_slim_type_or_a_hash() -> Result<()> {
         hear(&mut hashed, 1).await?;
     }
     assert!(
-        !format!("{:?}", hashed.store().list()).contains("other"),
+        !format!("{:?}", store.list()).contains("other"),
         "the value is not there"
     );
     Ok(())

@@ -8,8 +8,8 @@ use trustplane_kit::apply::Writer;
 use trustplane_kit::clients::Clients;
 use trustplane_kit::lease::{Fence, Identity};
 use trustplane_plan::{
-    Apply, Conflicts, Convergence, Expect, Fingerprinter, Keep, Kind, Manifest, Mark, Meta, ObjectRef, Ownership, Scope,
-    Target, converge,
+    Apply, Conflicts, Convergence, Expect, Fingerprinter, Keep, Kind, Manifest, Mark, Meta, ObjectRef,
+    Ownership, Scope, Target, converge,
 };
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::{Instance, Rules, Sandbox};
@@ -29,7 +29,11 @@ pub struct Rig {
 impl Rig {
     /// A rig that may write ConfigMaps.
     pub async fn new(name: &str) -> Result<Self> {
-        Self::with(name, Rules::default().allow("", "configmaps", &["get", "create", "patch", "delete"])).await
+        Self::with(
+            name,
+            Rules::default().allow("", "configmaps", &["get", "create", "patch", "delete"]),
+        )
+        .await
     }
 
     pub async fn with(name: &str, rules: Rules) -> Result<Self> {
@@ -69,7 +73,10 @@ impl Rig {
 
     /// The live metadata of a ConfigMap, as `converge` wants it.
     pub async fn live(&self, name: &str) -> Result<Option<Meta>> {
-        Ok(self.writer.get_meta(&CONFIG_MAP, &self.object(name), &Keep::owned_by(MANAGER)).await?)
+        Ok(self
+            .writer
+            .get_meta(&CONFIG_MAP, &self.object(name), &Keep::owned_by(MANAGER))
+            .await?)
     }
 
     /// Compares a wish with the live object, and writes what is needed.
@@ -89,7 +96,10 @@ impl Rig {
             ..Default::default()
         };
         let patch = kube::api::Patch::Merge(patch);
-        self.maps().patch(name, &params, &patch).await.context("meddle with a ConfigMap")
+        self.maps()
+            .patch(name, &params, &patch)
+            .await
+            .context("meddle with a ConfigMap")
     }
 
     /// Makes a ConfigMap as somebody else.
@@ -100,7 +110,10 @@ impl Rig {
             field_manager: Some("stranger".to_owned()),
             ..Default::default()
         };
-        self.maps().create(&params, &map).await.context("create a stranger's ConfigMap")
+        self.maps()
+            .create(&params, &map)
+            .await
+            .context("create a stranger's ConfigMap")
     }
 
     pub async fn data(&self, name: &str) -> Result<Value> {

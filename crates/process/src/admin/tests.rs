@@ -5,6 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::*;
+use crate::eventually::eventually;
 
 #[derive(Parser)]
 struct Args {
@@ -168,7 +169,5 @@ async fn a_request_head_that_is_too_large_is_refused() {
 async fn a_stop_ends_the_listeners() {
     let (at, stop) = start(&[ANY], &Sources::default()).await;
     stop.cancel();
-    while TcpStream::connect(at[0]).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || TcpStream::connect(at[0]).await.is_err()).await;
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::ca::{Authority, Leaf, LeafRequest, Policy};
+use crate::eventually::eventually;
 use crate::serve::{Limits, serve};
 
 fn authority() -> Authority {
@@ -60,8 +61,12 @@ pub(crate) async fn start(
     (at, stop)
 }
 
-/// One request on a connection of its own.
+/// One request on a connection of its own; one that hangs is an error.
 pub(crate) async fn call(at: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<String> {
+    tokio::time::timeout(Duration::from_secs(30), request(at, config)).await?
+}
+
+async fn request(at: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<String> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = TlsConnector::from(config)
         .connect(name, TcpStream::connect(at).await?)
@@ -280,9 +285,7 @@ async fn a_running_request_is_finished_after_the_stop() {
     let running = tokio::spawn(call(at, client.current()));
     entered.notified().await;
     stop.cancel();
-    while TcpStream::connect(at).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || TcpStream::connect(at).await.is_err()).await;
     release.notify_one();
     assert_eq!(running.await.unwrap().unwrap(), "done");
     server.await.unwrap();

@@ -22,6 +22,8 @@ use place::{Footprint, Place};
 use workload::{apply, await_pods, kubectl, pod};
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Longer than the limits inside `up`, so that it is `up` which tells what went wrong.
+const UP_LIMIT: Duration = Duration::from_secs(500);
 
 #[test]
 fn two_nodes_are_a_cluster_and_leave_nothing() {
@@ -111,7 +113,7 @@ fn interrupted(place: &Place, signal: Signal, reached: &str) -> Footprint {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait::until(reached, 3 * LIMIT, || {
+    wait::until(reached, UP_LIMIT, || {
         ensure!(up.try_wait()?.is_none(), "up ended by itself");
         Ok(place.0.state()?.filter(|state| state.process(reached).is_some()))
     })

@@ -4,5 +4,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    trustplane_kit::manager::main("sample", env!("CARGO_PKG_VERSION"), &[trustplane_sample::capability()])
+    trustplane_kit::manager::main(
+        "sample",
+        env!("CARGO_PKG_VERSION"),
+        &[trustplane_sample::capability()],
+    )
 }

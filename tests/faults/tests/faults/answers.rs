@@ -43,10 +43,26 @@ async fn failed_statuses_finalizers_and_reads_are_done_again() -> Result<()> {
     let (instance, running) = stage.start_alone().await?;
     let on = |request: Match| request.by(&instance);
     let scripts = [
-        stage.proxy.add(failing(on(Match::writes().resource("mirrors").subresource("")), Answer::conflict(), 1)),
-        stage.proxy.add(failing(on(Match::writes().resource("mirrors").subresource("status")), Answer::internal_error(), 1)),
-        stage.proxy.add(failing(on(Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME)), Answer::unavailable(), 1)),
-        stage.proxy.add(failing(on(Match::verb(Verb::Create).resource("events")), Answer::internal_error(), 1)),
+        stage.proxy.add(failing(
+            on(Match::writes().resource("mirrors").subresource("")),
+            Answer::conflict(),
+            1,
+        )),
+        stage.proxy.add(failing(
+            on(Match::writes().resource("mirrors").subresource("status")),
+            Answer::internal_error(),
+            1,
+        )),
+        stage.proxy.add(failing(
+            on(Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME)),
+            Answer::unavailable(),
+            1,
+        )),
+        stage.proxy.add(failing(
+            on(Match::verb(Verb::Create).resource("events")),
+            Answer::internal_error(),
+            1,
+        )),
     ];
     stage.set_source("one").await?;
     stage.mirror("m", &["a"]).await?;
@@ -67,7 +83,9 @@ async fn a_throttled_write_comes_back_when_it_was_told_to() -> Result<()> {
     stage.says("m", "InStep").await?;
     let on = Match::writes().resource("secrets").name("a").by(&instance);
     let earlier = stage.proxy.requests(&on).len();
-    stage.proxy.add(failing(on.clone(), Answer::too_many_requests(3), 1));
+    stage
+        .proxy
+        .add(failing(on.clone(), Answer::too_many_requests(3), 1));
     stage.assert_follows("a", "two").await?;
     let writes = stage.proxy.requests(&on);
     let [throttled, again, ..] = &writes[earlier..] else {
@@ -75,7 +93,10 @@ async fn a_throttled_write_comes_back_when_it_was_told_to() -> Result<()> {
     };
     assert_eq!((throttled.status, again.status), (Some(429), Some(200)));
     let waited = again.arrived_at - throttled.arrived_at;
-    ensure!(waited >= Duration::from_secs(3), "it came back after {waited:?}, but was told to wait 3 s");
+    ensure!(
+        waited >= Duration::from_secs(3),
+        "it came back after {waited:?}, but was told to wait 3 s"
+    );
     alone().kill(running).await
 }
 

@@ -11,7 +11,13 @@ use trustplane_testkit::{ControlPlane, DEADLINE};
 
 use crate::stage::{Stage, alone, single};
 
-async fn settled(name: &str) -> Result<(Stage, trustplane_testkit::Instance, trustplane_testkit::crash::Thread)> {
+async fn settled(
+    name: &str,
+) -> Result<(
+    Stage,
+    trustplane_testkit::Instance,
+    trustplane_testkit::crash::Thread,
+)> {
     let stage = Stage::new(name).await?;
     let (instance, running) = stage.start_alone().await?;
     stage.set_source("0").await?;
@@ -41,8 +47,13 @@ async fn a_watch_that_falls_silent_is_noticed() -> Result<()> {
     use trustplane_testkit::proxy::{EventFault, EventMatch};
     let (stage, _, running) = settled("silent").await?;
     // The next event of each watch is swallowed, and with it every later one; the connections stay.
-    let silent = Fault::Events(EventMatch::of(&["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]), EventFault::Freeze);
-    let script = stage.proxy.add(Rule::new(Match::verb(Verb::Watch), silent).times(3));
+    let silent = Fault::Events(
+        EventMatch::of(&["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]),
+        EventFault::Freeze,
+    );
+    let script = stage
+        .proxy
+        .add(Rule::new(Match::verb(Verb::Watch), silent).times(3));
     stage.secrets().delete("a", &DeleteParams::default()).await?;
     script.fired(1, DEADLINE).await?;
     stage.in_step("a", "0").await?;
@@ -65,7 +76,11 @@ async fn a_frozen_network_thaws_without_harm() -> Result<()> {
     stage.proxy.thaw();
     stage.in_step("a", "1").await?;
     stage.assert_follows("a", "2").await?;
-    assert_eq!(stage.secrets().get("a").await?.metadata.uid, copy, "the copy was made anew");
+    assert_eq!(
+        stage.secrets().get("a").await?.metadata.uid,
+        copy,
+        "the copy was made anew"
+    );
     alone().kill(running).await
 }
 
@@ -99,7 +114,10 @@ async fn a_token_that_ends_is_replaced_by_the_next() -> Result<()> {
     stage.mirror("m", &["a"]).await?;
     stage.says("m", "InStep").await?;
     // From now on the old token is worth nothing, and the new one lies where the kubelet puts it.
-    let refused = stage.proxy.add(Rule::new(Match::any().by(&instance), Fault::Answer(Answer::unauthorized())));
+    let refused = stage.proxy.add(Rule::new(
+        Match::any().by(&instance),
+        Fault::Answer(Answer::unauthorized()),
+    ));
     running.credentials().rotate(&stage.account.token().await?)?;
     stage.proxy.cut_all();
     stage.set_source("1").await?;
@@ -107,6 +125,7 @@ async fn a_token_that_ends_is_replaced_by_the_next() -> Result<()> {
     // The client reads the file again after a minute at most.
     let copies = stage.secrets();
     let patience = Duration::from_secs(120);
-    trustplane_testkit::wait_for_some(&copies, "a", patience, |live| crate::stage::has_value(live, "1")).await?;
+    trustplane_testkit::wait_for_some(&copies, "a", patience, |live| crate::stage::has_value(live, "1"))
+        .await?;
     running.kill().await
 }

@@ -53,11 +53,18 @@ fn scenario(name: &'static str) -> Scenario {
 }
 
 async fn crash<S: Subject>(name: &'static str, subject: &S, moment: Moment) -> Result<()> {
-    ControlPlane::shared().await?.install(&(capability().crds)()).await?;
+    ControlPlane::shared()
+        .await?
+        .install(&(capability().crds)())
+        .await?;
     let started = std::time::Instant::now();
     let report = scenario(name).crash_at_every_write(subject, moment).await?;
     // The key, two finalizers, four copies made, three changed, two removed, three statuses, one farewell.
-    assert!(report.crashes >= 16, "only {} writes were counted", report.crashes);
+    assert!(
+        report.crashes >= 16,
+        "only {} writes were counted",
+        report.crashes
+    );
     assert_eq!(report.end.as_array().map(Vec::len), Some(3), "{:#}", report.end);
     println!("{} crashes in {:?}", report.crashes, started.elapsed());
     Ok(())
@@ -82,4 +89,3 @@ async fn of_the_binary_after_every_write() -> Result<()> {
 async fn of_the_binary_before_every_write() -> Result<()> {
     crash("crash-bin-before", &single(), Moment::Before).await
 }
-

@@ -10,10 +10,19 @@ use trustplane_testkit::{DEADLINE, wait_for};
 use crate::stage::{SOURCE_NAME, Stage, aim, alone, remove};
 
 fn on_secrets(event: EventMatch, fault: EventFault) -> Rule {
-    Rule::new(Match::verb(Verb::Watch).resource("secrets"), Fault::Events(event, fault))
+    Rule::new(
+        Match::verb(Verb::Watch).resource("secrets"),
+        Fault::Events(event, fault),
+    )
 }
 
-async fn settled(name: &str) -> Result<(Stage, trustplane_testkit::Instance, trustplane_testkit::crash::Thread)> {
+async fn settled(
+    name: &str,
+) -> Result<(
+    Stage,
+    trustplane_testkit::Instance,
+    trustplane_testkit::crash::Thread,
+)> {
     let stage = Stage::new(name).await?;
     let (instance, running) = stage.start_alone().await?;
     stage.set_source("0").await?;
@@ -25,7 +34,10 @@ async fn settled(name: &str) -> Result<(Stage, trustplane_testkit::Instance, tru
 #[tokio::test]
 async fn a_lost_change_is_found_again() -> Result<()> {
     let (stage, _, running) = settled("lost").await?;
-    let lost = stage.proxy.add(on_secrets(EventMatch::of(&["MODIFIED"]).name(SOURCE_NAME), EventFault::Drop));
+    let lost = stage.proxy.add(on_secrets(
+        EventMatch::of(&["MODIFIED"]).name(SOURCE_NAME),
+        EventFault::Drop,
+    ));
     stage.assert_follows("a", "1").await?;
     lost.fired(1, DEADLINE).await?;
     lost.end();
@@ -36,16 +48,21 @@ async fn a_lost_change_is_found_again() -> Result<()> {
 #[tokio::test]
 async fn a_lost_creation_and_a_lost_deletion_are_found_again() -> Result<()> {
     let (stage, _, running) = settled("gone").await?;
-    let created = stage.proxy.add(on_secrets(EventMatch::of(&["ADDED"]).name("b"), EventFault::Drop).once());
+    let created = stage
+        .proxy
+        .add(on_secrets(EventMatch::of(&["ADDED"]).name("b"), EventFault::Drop).once());
     aim(&stage.sandbox, "m", &["a", "b"]).await?;
     stage.in_step("b", "0").await?;
     created.fired(1, DEADLINE).await?;
     stage.assert_follows("b", "1").await?;
-    let deleted = stage.proxy.add(on_secrets(EventMatch::of(&["DELETED"]).name("a"), EventFault::Drop).once());
+    let deleted = stage
+        .proxy
+        .add(on_secrets(EventMatch::of(&["DELETED"]).name("a"), EventFault::Drop).once());
     let old = stage.secrets().get("a").await?.metadata.uid;
     stage.secrets().delete("a", &DeleteParams::default()).await?;
     deleted.fired(1, DEADLINE).await?;
-    let made_anew = |live: Option<&k8s_openapi::api::core::v1::Secret>| live.is_some_and(|live| live.metadata.uid != old);
+    let made_anew =
+        |live: Option<&k8s_openapi::api::core::v1::Secret>| live.is_some_and(|live| live.metadata.uid != old);
     wait_for(&stage.secrets(), "a", DEADLINE, made_anew).await?;
     alone().kill(running).await
 }
@@ -58,8 +75,12 @@ async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
     stage.says("m", "InStep").await?;
     stage.looks(&instance, stage.proxy.mark(), 2).await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
-    let doubled = stage.proxy.add(on_secrets(EventMatch::any().name("a"), EventFault::Duplicate));
-    let swapped = stage.proxy.add(on_secrets(EventMatch::any().name("b"), EventFault::Swap));
+    let doubled = stage
+        .proxy
+        .add(on_secrets(EventMatch::any().name("a"), EventFault::Duplicate));
+    let swapped = stage
+        .proxy
+        .add(on_secrets(EventMatch::any().name("b"), EventFault::Swap));
     for round in 1..=3 {
         let value = round.to_string();
         stage.assert_follows("a", &value).await?;
@@ -67,7 +88,12 @@ async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
     }
     let journal = stage.proxy.mark();
     stage.looks(&instance, journal, 3).await?;
-    assert!(doubled.count() >= 3 && swapped.count() >= 3, "{} {}", doubled.count(), swapped.count());
+    assert!(
+        doubled.count() >= 3 && swapped.count() >= 3,
+        "{} {}",
+        doubled.count(),
+        swapped.count()
+    );
     let audit = mark.since().await?.by(&instance);
     let succeeded = audit.writes().iter().filter(|write| write.succeeded()).count();
     assert_eq!(succeeded, 6, "three changes of two copies:\n{}", audit.story());
@@ -78,7 +104,10 @@ async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
 async fn a_late_watch_makes_no_wrong_write() -> Result<()> {
     let (stage, instance, running) = settled("late").await?;
     let gate = Gate::default();
-    let late = stage.proxy.add(on_secrets(EventMatch::any().name("a"), EventFault::Hold(gate.clone())));
+    let late = stage.proxy.add(on_secrets(
+        EventMatch::any().name("a"),
+        EventFault::Hold(gate.clone()),
+    ));
     // The copy changes, but the controller does not see that it has: every write on the old view must fail.
     stage.assert_follows("a", "1").await?;
     late.fired(1, DEADLINE).await?;
@@ -102,7 +131,10 @@ async fn an_expired_watch_still_tells_of_deletions() -> Result<()> {
     expired.fired(1, DEADLINE).await?;
     stage.in_step("a", "0").await?;
     let mirrors = Match::verb(Verb::Watch).resource("mirrors");
-    let expire = Fault::Events(EventMatch::of(&["MODIFIED", "DELETED"]).name("n"), EventFault::Expire);
+    let expire = Fault::Events(
+        EventMatch::of(&["MODIFIED", "DELETED"]).name("n"),
+        EventFault::Expire,
+    );
     let expired = stage.proxy.add(Rule::new(mirrors, expire).times(3));
     remove(&stage.sandbox, "n").await?;
     wait_for(&stage.secrets(), "b", DEADLINE, |live| live.is_none()).await?;
@@ -135,8 +167,17 @@ async fn an_api_server_that_has_fallen_behind_deletes_nothing() -> Result<()> {
     let second = alone().start(&instance).await?;
     stage.looks(&instance, stage.proxy.mark(), 3).await?;
     let audit = mark.since().await?.by(&instance).of("secrets");
-    let harm: Vec<_> = audit.writes().into_iter().filter(|write| write.succeeded()).map(ToString::to_string).collect();
-    assert!(harm.is_empty(), "a view of the past led to writes:\n{}", harm.join("\n"));
+    let harm: Vec<_> = audit
+        .writes()
+        .into_iter()
+        .filter(|write| write.succeeded())
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        harm.is_empty(),
+        "a view of the past led to writes:\n{}",
+        harm.join("\n")
+    );
     assert_eq!(stage.secrets().get("a").await?.metadata.uid, before.uid);
 
     shown.end();

@@ -37,7 +37,11 @@ async fn a_panic_in_one_key_hurts_no_other() -> Result<()> {
     })
     .await?;
     running.terminate()?;
-    assert!(running.ended(DEADLINE).await?.success(), "the process did not end well:\n{}", running.log()?);
+    assert!(
+        running.ended(DEADLINE).await?.success(),
+        "the process did not end well:\n{}",
+        running.log()?
+    );
     Ok(())
 }
 
@@ -65,7 +69,10 @@ async fn hostile_names_reach_no_path_but_their_own() -> Result<()> {
         source: "../secrets/source".into(),
         targets: vec!["fine".into()],
     };
-    stage.mirrors().create(&PostParams::default(), &Mirror::new("source", spec)).await?;
+    stage
+        .mirrors()
+        .create(&PostParams::default(), &Mirror::new("source", spec))
+        .await?;
     for n in 0..names.len() {
         stage.says(&format!("m{n}"), "TargetInvalid").await?;
     }
@@ -75,9 +82,17 @@ async fn hostile_names_reach_no_path_but_their_own() -> Result<()> {
     let home = format!("/namespaces/{}/", stage.sandbox.namespace());
     for entry in stage.proxy.requests(&Match::any().by(&instance)) {
         let path = &entry.request.path;
-        let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/-._".contains(c));
-        assert!(plain && !path.contains(".."), "a hostile name got into a path: {path}");
-        assert!(path.contains(&home) || !entry.request.verb.is_write(), "a write outside the namespace: {path}");
+        let plain = path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/-._".contains(c));
+        assert!(
+            plain && !path.contains(".."),
+            "a hostile name got into a path: {path}"
+        );
+        assert!(
+            path.contains(&home) || !entry.request.verb.is_write(),
+            "a write outside the namespace: {path}"
+        );
     }
     for line in running.log()?.lines() {
         let parsed: serde_json::Value = serde_json::from_str(line)?;

@@ -43,7 +43,10 @@ impl Pair {
 async fn wait_for_holder(stage: &Stage, name: &str) -> Result<Lease> {
     let leases = stage.sandbox.api::<Lease>();
     wait_for_some(&leases, LEASE, DEADLINE, |lease| {
-        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        let holder = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.as_deref());
         holder.is_some_and(|holder| holder.starts_with(name))
     })
     .await
@@ -69,7 +72,10 @@ async fn the_standby_takes_over_from_a_killed_leader() -> Result<()> {
     let killed = Instant::now();
     pair.stage.set_source("1").await?;
     pair.stage.in_step("a", "1").await?;
-    println!("the copy was in step {:?} after the leader was killed", killed.elapsed());
+    println!(
+        "the copy was in step {:?} after the leader was killed",
+        killed.elapsed()
+    );
     wait_for_holder(&pair.stage, "second").await?;
     Ok(())
 }
@@ -84,7 +90,10 @@ async fn a_frozen_leader_writes_nothing_when_it_wakes() -> Result<()> {
         standby: (standby, _running),
     } = Pair::new("frozen").await?;
     let gate = Gate::default();
-    let reads = Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME).by(&leader);
+    let reads = Match::verb(Verb::Get)
+        .resource("secrets")
+        .name(SOURCE_NAME)
+        .by(&leader);
     let held = stage.proxy.add(Rule::new(reads, Fault::Hold(gate.clone())));
     stage.set_source("1").await?;
     held.fired(1, DEADLINE).await?;
@@ -97,12 +106,20 @@ async fn a_frozen_leader_writes_nothing_when_it_wakes() -> Result<()> {
     let mark = Mark::now(stage.sandbox.plane()).await?;
     frozen.thaw()?;
     let status = frozen.ended(DEADLINE).await?;
-    assert!(!status.success(), "a leader that lost its lease must not end as if all were well");
+    assert!(
+        !status.success(),
+        "a leader that lost its lease must not end as if all were well"
+    );
     let late = stage.proxy.requests_since(journal, &Match::work().by(&leader));
     assert!(late.is_empty(), "writes of a leader without a lease: {late:#?}");
     mark.since().await?.by(&leader).assert_silent();
     stage.assert_follows("a", "3").await?;
-    assert!(!stage.proxy.requests_since(journal, &Match::work().by(&standby)).is_empty());
+    assert!(
+        !stage
+            .proxy
+            .requests_since(journal, &Match::work().by(&standby))
+            .is_empty()
+    );
     Ok(())
 }
 
@@ -114,10 +131,20 @@ async fn a_leader_that_ends_hands_over_at_once() -> Result<()> {
     wait_for_holder(&pair.stage, "second").await?;
     let took = asked.elapsed();
     println!("the standby led {took:?} after SIGTERM");
-    assert!(took < Duration::from_secs(10), "the standby led only after {took:?}: the lease was not given back");
+    assert!(
+        took < Duration::from_secs(10),
+        "the standby led only after {took:?}: the lease was not given back"
+    );
     let status = pair.leader.1.ended(DEADLINE).await?;
-    assert!(status.success(), "the leader did not end well: {status}\n{}", pair.leader.1.log()?);
-    pair.stage.assert_follows("a", "1").await.context("after the hand-over")?;
+    assert!(
+        status.success(),
+        "the leader did not end well: {status}\n{}",
+        pair.leader.1.log()?
+    );
+    pair.stage
+        .assert_follows("a", "1")
+        .await
+        .context("after the hand-over")?;
     Ok(())
 }
 

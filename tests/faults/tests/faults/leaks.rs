@@ -27,7 +27,11 @@ async fn plant(stage: &Stage, canaries: &[Canary; 3]) -> Result<()> {
         },
     });
     let hand = PatchParams::apply("hand-of-the-test").force();
-    stage.secrets().patch(SOURCE_NAME, &hand, &Patch::Apply(wish)).await.context("plant the canaries")?;
+    stage
+        .secrets()
+        .patch(SOURCE_NAME, &hand, &Patch::Apply(wish))
+        .await
+        .context("plant the canaries")?;
     Ok(())
 }
 
@@ -35,12 +39,18 @@ async fn plant(stage: &Stage, canaries: &[Canary; 3]) -> Result<()> {
 fn trouble(stage: &Stage) -> Vec<trustplane_testkit::proxy::Script> {
     let copies = || Match::writes().resource("secrets");
     let rules = [
-        Rule::new(copies(), Fault::Answer(Answer::conflict())).skip(1).times(4),
+        Rule::new(copies(), Fault::Answer(Answer::conflict()))
+            .skip(1)
+            .times(4),
         Rule::new(copies(), Fault::Answer(Answer::internal_error())).times(1),
         Rule::new(copies(), Fault::Answer(Answer::unavailable())).times(1),
         Rule::new(copies(), Fault::CutAnswer).times(1),
         Rule::new(copies(), Fault::Cut).times(1),
-        Rule::new(Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME), Fault::CutAnswer).times(1),
+        Rule::new(
+            Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME),
+            Fault::CutAnswer,
+        )
+        .times(1),
         Rule::new(
             Match::verb(Verb::Watch).resource("secrets"),
             Fault::Events(EventMatch::any().name(SOURCE_NAME), EventFault::Cut),
@@ -54,7 +64,10 @@ fn trouble(stage: &Stage) -> Vec<trustplane_testkit::proxy::Script> {
 async fn admin(running: &Process) -> Result<String> {
     until("the address of the admin port", DEADLINE, || async {
         let log = running.log()?;
-        let address = log.split("127.0.0.1:").nth(1).map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
+        let address = log
+            .split("127.0.0.1:")
+            .nth(1)
+            .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
         Ok(address.map(|port: String| format!("http://127.0.0.1:{port}")))
     })
     .await
@@ -63,7 +76,10 @@ async fn admin(running: &Process) -> Result<String> {
 async fn fetch(base: &str, path: &str) -> Result<String> {
     let client = kube::Client::try_from(kube::Config::new(base.parse()?))?;
     let request = http::Request::get(path).body(Vec::new())?;
-    client.request_text(request).await.with_context(|| format!("read {path} of the admin port"))
+    client
+        .request_text(request)
+        .await
+        .with_context(|| format!("read {path} of the admin port"))
 }
 
 #[tokio::test]
@@ -93,11 +109,18 @@ async fn no_value_shows_anywhere() -> Result<()> {
     let copies = stage.secrets().list(&ListParams::default()).await?;
     let metadata: Vec<_> = copies.items.iter().map(|copy: &Secret| &copy.metadata).collect();
     search.json("the metadata of the copies", &metadata)?;
-    for entry in stage.proxy.requests(&Match::writes().except(&["secrets"]).by(&instance)) {
+    for entry in stage
+        .proxy
+        .requests(&Match::writes().except(&["secrets"]).by(&instance))
+    {
         search.bytes(&entry.request.to_string(), &entry.body);
     }
     let audit = mark.since().await?.by(&instance);
-    let sent: Vec<&Value> = audit.events().iter().filter_map(|event| event.request_object.as_ref()).collect();
+    let sent: Vec<&Value> = audit
+        .events()
+        .iter()
+        .filter_map(|event| event.request_object.as_ref())
+        .collect();
     assert!(!sent.is_empty(), "the audit log holds no body of a write");
     search.json("the audit log of our writes", &sent)?;
     search.assert_clean();

@@ -3,6 +3,14 @@
 //! Controllers run as the service account with exactly the rights that they declare, in this process or as the real binary,
 //! before a real API server with a fault proxy between.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at the first surprise, and tells what it saw"
+)]
+
 mod answers;
 mod connections;
 mod crashes;

@@ -13,7 +13,10 @@ use crate::stage::{Stage, alone, secret, single};
 /// Three mirrors in three states, all told.
 async fn settle(stage: &Stage) -> Result<()> {
     stage.set_source("one").await?;
-    stage.secrets().create(&PostParams::default(), &secret("foreign", "theirs")).await?;
+    stage
+        .secrets()
+        .create(&PostParams::default(), &secret("foreign", "theirs"))
+        .await?;
     stage.mirror("fine", &["a", "b"]).await?;
     stage.mirror("blocked", &["c", "foreign"]).await?;
     stage.mirror("nonsense", &["a/b"]).await?;
@@ -22,8 +25,15 @@ async fn settle(stage: &Stage) -> Result<()> {
     stage.says("nonsense", "TargetInvalid").await?;
     let events: Api<Event> = stage.sandbox.api();
     eventually(&events, &Select::default(), DEADLINE, |found| {
-        let told = |reason: &str| found.values().any(|event| event.reason.as_deref() == Some(reason));
-        ["InStep", "TargetForeign", "TargetInvalid"].iter().all(|reason| told(reason)).then_some(())
+        let told = |reason: &str| {
+            found
+                .values()
+                .any(|event| event.reason.as_deref() == Some(reason))
+        };
+        ["InStep", "TargetForeign", "TargetInvalid"]
+            .iter()
+            .all(|reason| told(reason))
+            .then_some(())
     })
     .await
 }
@@ -60,10 +70,19 @@ async fn a_restart_writes_only_what_has_changed_meanwhile() -> Result<()> {
         stage.in_step(copy, "three").await?;
     }
     let audit = mark.since().await?.by(&second);
-    let writes: Vec<_> = audit.writes().iter().map(|write| format!("{} {}", write.verb, write.name())).collect();
+    let writes: Vec<_> = audit
+        .writes()
+        .iter()
+        .map(|write| format!("{} {}", write.verb, write.name()))
+        .collect();
     assert_eq!(writes.len(), 6, "{}", audit.story());
     for copy in ["patch a", "patch b", "patch c"] {
-        assert_eq!(writes.iter().filter(|write| *write == copy).count(), 2, "{}", audit.story());
+        assert_eq!(
+            writes.iter().filter(|write| *write == copy).count(),
+            2,
+            "{}",
+            audit.story()
+        );
     }
     running.kill().await
 }

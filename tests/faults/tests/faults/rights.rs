@@ -17,20 +17,33 @@ async fn rights_used_are_rights_granted() -> Result<()> {
     let (_, running) = stage.start(&replica(), "all").await?;
     let sandbox = &stage.sandbox;
     stage.set_source("one").await?;
-    stage.secrets().create(&PostParams::default(), &secret("foreign", "theirs")).await?;
+    stage
+        .secrets()
+        .create(&PostParams::default(), &secret("foreign", "theirs"))
+        .await?;
     let mirror = stage.mirror("m", &["a", "b", "foreign"]).await?;
     stage.says("m", "TargetForeign").await?;
     let adopt = Patch::Merge(json!({ "metadata": { "annotations": { ADOPT: "true" } } }));
-    stage.mirrors().patch("m", &PatchParams::default(), &adopt).await?;
+    stage
+        .mirrors()
+        .patch("m", &PatchParams::default(), &adopt)
+        .await?;
     stage.in_step("foreign", "one").await?;
     aim(sandbox, "m", &["a"]).await?;
     wait_for(&stage.secrets(), "b", DEADLINE, |live| live.is_none()).await?;
 
     // The same news a second time goes on with the series of the first.
     for offered in [json!(null), json!(""), json!(null), json!("")] {
-        let reason = if offered.is_null() { "SourceMissing" } else { "InStep" };
+        let reason = if offered.is_null() {
+            "SourceMissing"
+        } else {
+            "InStep"
+        };
         let patch = Patch::Merge(json!({ "metadata": { "labels": { SOURCE: offered } } }));
-        stage.secrets().patch(SOURCE_NAME, &PatchParams::default(), &patch).await?;
+        stage
+            .secrets()
+            .patch(SOURCE_NAME, &PatchParams::default(), &patch)
+            .await?;
         stage.says("m", reason).await?;
     }
     let events = Match::verb(Verb::Patch).resource("events");
@@ -51,9 +64,15 @@ async fn a_right_that_is_not_used_is_told() -> Result<()> {
     stage.proxy.add(Rule::new(Match::any(), Fault::Cut));
     let mark = Mark::now(stage.sandbox.plane()).await?;
     let (instance, running) = stage.start(&replica(), "idle").await?;
-    stage.proxy.wait_for(&Match::any().by(&instance), 1, DEADLINE).await?;
+    stage
+        .proxy
+        .wait_for(&Match::any().by(&instance), 1, DEADLINE)
+        .await?;
     drop(running);
     let report = mark.since().await?.rights(&stage.account);
-    assert!(!report.is_exact() && report.used.is_empty() && !report.unused.is_empty(), "{report}");
+    assert!(
+        !report.is_exact() && report.used.is_empty() && !report.unused.is_empty(),
+        "{report}"
+    );
     Ok(())
 }

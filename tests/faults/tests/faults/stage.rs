@@ -123,7 +123,10 @@ impl Stage {
 
     /// Waits until the controller has looked at a mirror of the source `n` times: it reads the source each time.
     pub async fn looks(&self, instance: &Instance, since: usize, n: usize) -> Result<()> {
-        let reads = Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME).by(instance);
+        let reads = Match::verb(Verb::Get)
+            .resource("secrets")
+            .name(SOURCE_NAME)
+            .by(instance);
         let before = self.proxy.requests(&reads).len() - self.proxy.requests_since(since, &reads).len();
         self.proxy.wait_for(&reads, before + n, DEADLINE).await?;
         Ok(())
@@ -171,7 +174,10 @@ pub fn secret(name: &str, value: &str) -> Secret {
             name: Some(name.to_owned()),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([("value".to_owned(), ByteString(value.as_bytes().to_vec()))])),
+        data: Some(BTreeMap::from([(
+            "value".to_owned(),
+            ByteString(value.as_bytes().to_vec()),
+        )])),
         ..Secret::default()
     }
 }
@@ -181,7 +187,9 @@ pub async fn set_source(sandbox: &Sandbox, value: &str) -> Result<()> {
     wish["metadata"]["labels"] = json!({ SOURCE: "" });
     let api: Api<Secret> = sandbox.api();
     let hand = PatchParams::apply("hand-of-the-test").force();
-    api.patch(SOURCE_NAME, &hand, &Patch::Apply(wish)).await.context("set the source")?;
+    api.patch(SOURCE_NAME, &hand, &Patch::Apply(wish))
+        .await
+        .context("set the source")?;
     Ok(())
 }
 
@@ -199,14 +207,18 @@ pub async fn mirror(sandbox: &Sandbox, name: &str, targets: &[&str]) -> Result<M
 pub async fn aim(sandbox: &Sandbox, name: &str, targets: &[&str]) -> Result<()> {
     let api: Api<Mirror> = sandbox.api();
     let patch = Patch::Merge(json!({ "spec": { "targets": targets } }));
-    api.patch(name, &PatchParams::default(), &patch).await.with_context(|| format!("change the mirror {name}"))?;
+    api.patch(name, &PatchParams::default(), &patch)
+        .await
+        .with_context(|| format!("change the mirror {name}"))?;
     Ok(())
 }
 
 /// Deletes a mirror and waits until it is gone.
 pub async fn remove(sandbox: &Sandbox, name: &str) -> Result<()> {
     let api: Api<Mirror> = sandbox.api();
-    api.delete(name, &DeleteParams::default()).await.with_context(|| format!("delete the mirror {name}"))?;
+    api.delete(name, &DeleteParams::default())
+        .await
+        .with_context(|| format!("delete the mirror {name}"))?;
     wait_for(&api, name, DEADLINE, |live| live.is_none()).await?;
     Ok(())
 }
@@ -217,15 +229,23 @@ pub async fn in_step(sandbox: &Sandbox, copy: &str, value: &str) -> Result<Secre
 }
 
 pub fn has_value(live: &Secret, value: &str) -> bool {
-    live.data.as_ref().and_then(|data| data.get("value")).is_some_and(|bytes| bytes.0 == value.as_bytes())
+    live.data
+        .as_ref()
+        .and_then(|data| data.get("value"))
+        .is_some_and(|bytes| bytes.0 == value.as_bytes())
 }
 
 pub async fn says(sandbox: &Sandbox, name: &str, reason: &str) -> Result<Mirror> {
     let api: Api<Mirror> = sandbox.api();
     wait_for_some(&api, name, DEADLINE, |live| {
-        let ready = live.status.as_ref().and_then(|status| status.conditions.get("Ready"));
+        let ready = live
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.get("Ready"));
         // An answer to an older question does not count.
-        ready.is_some_and(|ready| ready.reason == reason && Some(ready.observed_generation) == live.metadata.generation)
+        ready.is_some_and(|ready| {
+            ready.reason == reason && Some(ready.observed_generation) == live.metadata.generation
+        })
     })
     .await
 }

@@ -161,6 +161,9 @@ mod tests {
         );
         assert!(used(&granted, &patch("two", "", 200))[0].cluster);
         assert!(used(&granted, &patch("one", "status", 200)).is_empty());
-        assert!(used(&granted, &patch("two", "", 201)).is_empty(), "to make an object takes a right of its own");
+        assert!(
+            used(&granted, &patch("two", "", 201)).is_empty(),
+            "to make an object takes a right of its own"
+        );
     }
 }

@@ -88,9 +88,15 @@ impl Scenario {
     pub async fn crash_at_every_write<S: Subject>(&self, subject: &S, moment: Moment) -> Result<Report> {
         let plane = ControlPlane::shared().await?;
         let undisturbed = Stage::new(self, &plane).await?;
-        let writes = undisturbed.play(self, subject).await.context("the undisturbed run")?;
+        let writes = undisturbed
+            .play(self, subject)
+            .await
+            .context("the undisturbed run")?;
         let end = self.picture.of(&undisturbed.sandbox).await?;
-        ensure!(writes > 0, "the controller sent no write: there is nothing to crash at");
+        ensure!(
+            writes > 0,
+            "the controller sent no write: there is nothing to crash at"
+        );
         let (plane, end) = (&plane, &end);
         let runs = futures::stream::iter(1..=writes).map(|n| async move {
             let run = self.run_with_crash(subject, moment, n, plane, end).await;
@@ -149,10 +155,18 @@ impl Stage {
     }
 
     /// Plays the story with a crash at the n-th write; gives which write that was.
-    async fn crash<S: Subject>(&self, scenario: &Scenario, subject: &S, moment: Moment, n: usize) -> Result<String> {
+    async fn crash<S: Subject>(
+        &self,
+        scenario: &Scenario,
+        subject: &S,
+        moment: Moment,
+        n: usize,
+    ) -> Result<String> {
         let instance = self.account.instance("first").await?.through(&self.proxy);
         let on = counted().by(&instance);
-        let halt = self.proxy.add(Rule::new(on.clone(), Fault::Halt(moment)).skip(n - 1).once());
+        let halt = self
+            .proxy
+            .add(Rule::new(on.clone(), Fault::Halt(moment)).skip(n - 1).once());
         let first = subject.start(&instance).await?;
         let death = async {
             let fatal = self.fatal_write(&halt, &on, moment, n).await?;
@@ -169,7 +183,9 @@ impl Stage {
 
     /// Waits until the fatal write has come, and, if it is to take effect, until it has.
     async fn fatal_write(&self, halt: &Script, on: &Match, moment: Moment, n: usize) -> Result<String> {
-        halt.fired(1, DEADLINE).await.with_context(|| format!("write {n} was never sent"))?;
+        halt.fired(1, DEADLINE)
+            .await
+            .with_context(|| format!("write {n} was never sent"))?;
         let entry = match moment {
             Moment::Before => self.proxy.requests(on).into_iter().nth(n - 1),
             Moment::After => Some(self.proxy.answered(on, n - 1, DEADLINE).await?),

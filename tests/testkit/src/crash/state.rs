@@ -40,7 +40,8 @@ impl Picture {
         K: kube::Resource,
         K::DynamicType: Default,
     {
-        self.kinds.push((ApiResource::erase::<K>(&K::DynamicType::default()), selector));
+        self.kinds
+            .push((ApiResource::erase::<K>(&K::DynamicType::default()), selector));
         self
     }
 
@@ -55,7 +56,8 @@ impl Picture {
     pub async fn of(&self, sandbox: &Sandbox) -> Result<Value> {
         let mut all = Vec::new();
         for (resource, selector) in &self.kinds {
-            let api: Api<DynamicObject> = Api::namespaced_with(sandbox.client(), sandbox.namespace(), resource);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(sandbox.client(), sandbox.namespace(), resource);
             let params = ListParams {
                 label_selector: selector.clone(),
                 ..ListParams::default()
@@ -78,7 +80,10 @@ impl Picture {
                 .filter(|(key, _)| !VOLATILE.contains(&key.as_str()) && !self.dropped.contains(key))
                 .map(|(key, value)| (key, self.normal(value, namespace)))
                 .collect(),
-            Value::Array(list) => list.into_iter().map(|value| self.normal(value, namespace)).collect(),
+            Value::Array(list) => list
+                .into_iter()
+                .map(|value| self.normal(value, namespace))
+                .collect(),
             Value::String(text) if text == namespace => "the namespace".into(),
             other => other,
         }

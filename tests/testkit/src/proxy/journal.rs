@@ -104,13 +104,23 @@ impl Journal {
     }
 
     pub(crate) async fn answer(&self, on: &Match, index: usize, deadline: Duration) -> Result<Entry> {
-        let answered = |found: Vec<Entry>| found.into_iter().nth(index).filter(|entry| entry.status.is_some());
+        let answered = |found: Vec<Entry>| {
+            found
+                .into_iter()
+                .nth(index)
+                .filter(|entry| entry.status.is_some())
+        };
         self.until(on, deadline, answered)
             .await
             .with_context(|| format!("wait for the answer to request {index} like {on:?}"))
     }
 
-    async fn until<T>(&self, on: &Match, deadline: Duration, enough: impl Fn(Vec<Entry>) -> Option<T>) -> Result<T> {
+    async fn until<T>(
+        &self,
+        on: &Match,
+        deadline: Duration,
+        enough: impl Fn(Vec<Entry>) -> Option<T>,
+    ) -> Result<T> {
         let mut changed = self.changed.subscribe();
         let waiting = async {
             loop {

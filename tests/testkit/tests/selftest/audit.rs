@@ -17,7 +17,9 @@ async fn the_log_tells_instances_apart_and_shows_each_write() -> Result<()> {
     let (busy, idle) = (account.instance("busy").await?, account.instance("idle").await?);
     let mark = Mark::now(sandbox.plane()).await?;
     let maps = |client| -> Api<ConfigMap> { Api::namespaced(client, sandbox.namespace()) };
-    maps(busy.client()?).create(&PostParams::default(), &config_map("a", "1")).await?;
+    maps(busy.client()?)
+        .create(&PostParams::default(), &config_map("a", "1"))
+        .await?;
     maps(idle.client()?).get("a").await?;
 
     let audit = mark.since().await?;
@@ -28,7 +30,12 @@ async fn the_log_tells_instances_apart_and_shows_each_write() -> Result<()> {
     assert_eq!(audit.by_agent(busy.agent()).writes().len(), 1);
     audit.by(&idle).assert_silent();
     assert_eq!(audit.by(&idle).of("configmaps").events().len(), 1);
-    Mark::now(sandbox.plane()).await?.since().await?.by_account(&account).assert_silent();
+    Mark::now(sandbox.plane())
+        .await?
+        .since()
+        .await?
+        .by_account(&account)
+        .assert_silent();
     audit.by_account(&account).assert_nothing_denied();
     audit.assert_rights_used_are_rights_granted(&account);
     Ok(())
@@ -42,7 +49,9 @@ async fn a_write_breaks_the_silence() {
     let instance = sandbox.instance("manager", &rules).await.unwrap();
     let mark = Mark::now(sandbox.plane()).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(instance.client().unwrap(), sandbox.namespace());
-    maps.create(&PostParams::default(), &config_map("a", "1")).await.unwrap();
+    maps.create(&PostParams::default(), &config_map("a", "1"))
+        .await
+        .unwrap();
     mark.since().await.unwrap().by(&instance).assert_silent();
 }
 
@@ -58,7 +67,13 @@ async fn rights_that_are_unused_or_lacking_are_told() -> Result<()> {
     let report = mark.since().await?.rights(&account);
     assert!(!report.is_exact());
     let told = report.to_string();
-    assert!(told.contains("granted, but never used: delete configmaps (core) in the namespace"), "{told}");
-    assert!(told.contains("asked for without a right to it") && told.contains("get configmaps"), "{told}");
+    assert!(
+        told.contains("granted, but never used: delete configmaps (core) in the namespace"),
+        "{told}"
+    );
+    assert!(
+        told.contains("asked for without a right to it") && told.contains("get configmaps"),
+        "{told}"
+    );
     Ok(())
 }

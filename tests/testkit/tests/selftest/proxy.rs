@@ -41,14 +41,22 @@ impl Bench {
     }
 
     async fn create(&self, name: &str, content: &str) -> Result<String> {
-        let made = self.sandbox.api().create(&PostParams::default(), &config_map(name, content)).await?;
-        made.metadata.resource_version.context("a created object has a version")
+        let made = self
+            .sandbox
+            .api()
+            .create(&PostParams::default(), &config_map(name, content))
+            .await?;
+        made.metadata
+            .resource_version
+            .context("a created object has a version")
     }
 
     async fn watch(&self) -> Result<impl Stream<Item = Result<WatchEvent<ConfigMap>, kube::Error>> + Unpin> {
         let api = self.seen()?;
         let version = api.list(&ListParams::default()).await?.metadata.resource_version;
-        let stream = api.watch(&WatchParams::default(), &version.unwrap_or_default()).await?;
+        let stream = api
+            .watch(&WatchParams::default(), &version.unwrap_or_default())
+            .await?;
         Ok(Box::pin(stream))
     }
 }
@@ -92,7 +100,11 @@ async fn without_a_script_nothing_differs() -> Result<()> {
     let journal = bench.proxy.requests(&Match::writes().by(&bench.instance));
     assert_eq!(journal.len(), 1);
     assert_eq!((journal[0].sent, journal[0].status), (true, Some(201)));
-    assert!(seen.get("absent").await.is_err_and(|error| matches!(error, kube::Error::Api(status) if status.code == 404)));
+    assert!(
+        seen.get("absent")
+            .await
+            .is_err_and(|error| matches!(error, kube::Error::Api(status) if status.code == 404))
+    );
     Ok(())
 }
 
@@ -109,9 +121,13 @@ async fn answers_are_injected_as_often_as_scripted() -> Result<()> {
         (Answer::unavailable(), 503),
     ];
     for (answer, code) in cases {
-        let script = bench.proxy.add(Rule::new(Match::verb(Verb::List), Fault::Answer(answer)).once());
+        let script = bench
+            .proxy
+            .add(Rule::new(Match::verb(Verb::List), Fault::Answer(answer)).once());
         let error = seen.list(&ListParams::default()).await.unwrap_err();
-        let kube::Error::Api(status) = error else { panic!("expected {code}, got {error}") };
+        let kube::Error::Api(status) = error else {
+            panic!("expected {code}, got {error}")
+        };
         assert_eq!(status.code, code);
         if code == 429 {
             assert_eq!(status.details.unwrap().retry_after_seconds, 7);
@@ -139,7 +155,11 @@ async fn events_come_twice_swapped_or_late() -> Result<()> {
     let bench = Bench::new("order").await?;
     let mut watch = bench.watch().await?;
     let gate = Gate::default();
-    let scripts = [EventFault::Duplicate, EventFault::Swap, EventFault::Hold(gate.clone())];
+    let scripts = [
+        EventFault::Duplicate,
+        EventFault::Swap,
+        EventFault::Hold(gate.clone()),
+    ];
     for fault in scripts {
         bench.proxy.add(on_events(fault).once());
     }
@@ -171,14 +191,20 @@ async fn a_watch_can_expire_break_or_fall_silent() -> Result<()> {
     assert!(watch.next().await.is_none());
 
     let mut watch = bench.watch().await?;
-    bench.proxy.wait_for(&Match::verb(Verb::Watch), 2, DEADLINE).await?;
+    bench
+        .proxy
+        .wait_for(&Match::verb(Verb::Watch), 2, DEADLINE)
+        .await?;
     assert_eq!(bench.proxy.cut(&Match::verb(Verb::Watch)), 1);
     // The client sees an error or an early end, but never another event.
     assert!(!matches!(watch.next().await, Some(Ok(_))));
 
     let mut watch = bench.watch().await?;
     let b = EventMatch::any().name("b");
-    let frozen = bench.proxy.add(Rule::new(Match::verb(Verb::Watch), Fault::Events(b, EventFault::Freeze)));
+    let frozen = bench.proxy.add(Rule::new(
+        Match::verb(Verb::Watch),
+        Fault::Events(b, EventFault::Freeze),
+    ));
     bench.create("b", "1").await?;
     frozen.fired(1, DEADLINE).await?;
     let silence = tokio::time::timeout(Duration::from_millis(200), watch.next()).await;
@@ -190,10 +216,22 @@ async fn a_watch_can_expire_break_or_fall_silent() -> Result<()> {
 async fn a_lost_answer_took_effect_and_a_lost_request_did_not() -> Result<()> {
     let bench = Bench::new("halves").await?;
     let seen = bench.seen()?;
-    bench.proxy.add(Rule::new(Match::verb(Verb::Create), Fault::CutAnswer).once());
-    assert!(seen.create(&PostParams::default(), &config_map("a", "1")).await.is_err());
-    bench.proxy.add(Rule::new(Match::verb(Verb::Create), Fault::Cut).once());
-    assert!(seen.create(&PostParams::default(), &config_map("b", "1")).await.is_err());
+    bench
+        .proxy
+        .add(Rule::new(Match::verb(Verb::Create), Fault::CutAnswer).once());
+    assert!(
+        seen.create(&PostParams::default(), &config_map("a", "1"))
+            .await
+            .is_err()
+    );
+    bench
+        .proxy
+        .add(Rule::new(Match::verb(Verb::Create), Fault::Cut).once());
+    assert!(
+        seen.create(&PostParams::default(), &config_map("b", "1"))
+            .await
+            .is_err()
+    );
     let api: Api<ConfigMap> = bench.sandbox.api();
     assert!(api.get_opt("a").await?.is_some());
     assert!(api.get_opt("b").await?.is_none());
@@ -204,14 +242,20 @@ async fn a_lost_answer_took_effect_and_a_lost_request_did_not() -> Result<()> {
 async fn a_halted_requester_says_nothing_more() -> Result<()> {
     let bench = Bench::new("halt").await?;
     let writes = Match::work().by(&bench.instance);
-    let halt = bench.proxy.add(Rule::new(writes, Fault::Halt(Moment::After)).skip(1).once());
+    let halt = bench
+        .proxy
+        .add(Rule::new(writes, Fault::Halt(Moment::After)).skip(1).once());
     let seen = bench.seen()?;
     seen.create(&PostParams::default(), &config_map("a", "1")).await?;
     let (second, third) = (seen.clone(), bench.seen()?);
-    let never = tokio::spawn(async move { second.create(&PostParams::default(), &config_map("b", "1")).await });
+    let never =
+        tokio::spawn(async move { second.create(&PostParams::default(), &config_map("b", "1")).await });
     halt.fired(1, DEADLINE).await?;
     let late = tokio::spawn(async move { third.create(&PostParams::default(), &config_map("c", "1")).await });
-    bench.proxy.wait_for(&Match::verb(Verb::Create), 3, DEADLINE).await?;
+    bench
+        .proxy
+        .wait_for(&Match::verb(Verb::Create), 3, DEADLINE)
+        .await?;
     let api: Api<ConfigMap> = bench.sandbox.api();
     trustplane_testkit::wait_for_some(&api, "b", DEADLINE, |_| true).await?;
     assert!(api.get_opt("c").await?.is_none());
@@ -230,7 +274,10 @@ async fn a_frozen_proxy_keeps_connections_and_goes_on() -> Result<()> {
     let frozen = tokio::time::timeout(Duration::from_millis(200), seen.list(&ListParams::default())).await;
     assert!(frozen.is_err(), "a frozen proxy answered");
     let waiting = tokio::spawn(async move { seen.list(&ListParams::default()).await });
-    bench.proxy.wait_for(&Match::verb(Verb::List), 3, DEADLINE).await?;
+    bench
+        .proxy
+        .wait_for(&Match::verb(Verb::List), 3, DEADLINE)
+        .await?;
     bench.proxy.thaw();
     tokio::time::timeout(DEADLINE, waiting).await???;
     bench.proxy.cut_all();
@@ -259,8 +306,15 @@ async fn the_past_is_shown_until_the_gate_opens() -> Result<()> {
     assert_eq!(value(&seen.get("a").await?), Some("old"));
     assert!(seen.get_opt("b").await?.is_none());
     let list = seen.list(&ListParams::default()).await?;
-    let names: Vec<_> = list.items.iter().filter_map(|live| live.metadata.name.clone()).collect();
-    assert!(names.contains(&"a".to_owned()) && !names.contains(&"b".to_owned()), "{names:?}");
+    let names: Vec<_> = list
+        .items
+        .iter()
+        .filter_map(|live| live.metadata.name.clone())
+        .collect();
+    assert!(
+        names.contains(&"a".to_owned()) && !names.contains(&"b".to_owned()),
+        "{names:?}"
+    );
     let only_a = WatchParams::default().fields("metadata.name!=kube-root-ca.crt");
     let mut watch = Box::pin(seen.watch(&only_a, "0").await?);
     assert_eq!(next(&mut watch, 1).await?, ["added a"]);
@@ -287,9 +341,18 @@ async fn the_past_is_shown_to_a_streaming_list_too() -> Result<()> {
     let params = WatchParams::streaming_lists().fields("metadata.name!=kube-root-ca.crt");
     let mut watch = Box::pin(bench.seen()?.watch(&params, "0").await?);
     assert_eq!(next(&mut watch, 1).await?, ["added a"]);
-    let bookmark = tokio::time::timeout(DEADLINE, watch.next()).await?.context("the watch ended")??;
-    let WatchEvent::Bookmark(bookmark) = bookmark else { panic!("expected the end of the initial list") };
-    assert!(bookmark.metadata.annotations.contains_key("k8s.io/initial-events-end"));
+    let bookmark = tokio::time::timeout(DEADLINE, watch.next())
+        .await?
+        .context("the watch ended")??;
+    let WatchEvent::Bookmark(bookmark) = bookmark else {
+        panic!("expected the end of the initial list")
+    };
+    assert!(
+        bookmark
+            .metadata
+            .annotations
+            .contains_key("k8s.io/initial-events-end")
+    );
     gate.open();
     assert_eq!(next(&mut watch, 1).await?, ["added b"]);
     Ok(())

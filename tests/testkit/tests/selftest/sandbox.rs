@@ -4,7 +4,9 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Config};
-use trustplane_testkit::{ControlPlane, DEADLINE, Rules, Sandbox, Select, eventually, wait_for, wait_for_some};
+use trustplane_testkit::{
+    ControlPlane, DEADLINE, Rules, Sandbox, Select, eventually, wait_for, wait_for_some,
+};
 
 use crate::{config_map, value};
 
@@ -37,7 +39,8 @@ async fn the_credentials_of_an_instance_work_for_a_real_binary() -> Result<()> {
     let instance = sandbox.instance("manager", &rules).await?;
     let credentials = instance.credentials()?;
     let kubeconfig = kube::config::Kubeconfig::read_from(credentials.kubeconfig())?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+    let config =
+        Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
     let maps: Api<ConfigMap> = Api::default_namespaced(kube::Client::try_from(config)?);
     maps.list(&Default::default()).await?;
     Ok(())
@@ -49,7 +52,9 @@ async fn waiting_sees_what_is_there_what_comes_and_what_goes() -> Result<()> {
     let maps: Api<ConfigMap> = sandbox.api();
     let (early, late) = (maps.clone(), maps.clone());
     let writer = tokio::spawn(async move {
-        early.create(&PostParams::default(), &config_map("a", "1")).await?;
+        early
+            .create(&PostParams::default(), &config_map("a", "1"))
+            .await?;
         wait_for_some(&early, "a", DEADLINE, |live| value(live) == Some("2")).await?;
         early.delete("a", &DeleteParams::default()).await?;
         anyhow::Ok(())
@@ -72,9 +77,12 @@ async fn waiting_sees_what_is_there_what_comes_and_what_goes() -> Result<()> {
 async fn waiting_in_vain_ends_and_says_what_was_there() -> Result<()> {
     let sandbox = Sandbox::new("in-vain").await?;
     let maps: Api<ConfigMap> = sandbox.api();
-    maps.create(&PostParams::default(), &config_map("a", "seen")).await?;
+    maps.create(&PostParams::default(), &config_map("a", "seen"))
+        .await?;
     let soon = std::time::Duration::from_millis(300);
-    let error = wait_for(&maps, "a", soon, |live| live.is_none()).await.unwrap_err();
+    let error = wait_for(&maps, "a", soon, |live| live.is_none())
+        .await
+        .unwrap_err();
     assert!(format!("{error:#}").contains("seen"), "{error:#}");
     Ok(())
 }

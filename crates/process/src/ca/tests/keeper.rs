@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::clock::{Clock, ManualClock};
+use crate::eventually::eventually;
 use crate::metrics::Metrics;
 use crate::tls::tests::{call, start as serve};
 use crate::tls::{CertifiedKeys, ClientTrust, Handshakes, Material, ReloadingClientConfig, ServerTls};
@@ -78,9 +79,7 @@ async fn a_replaced_authority_is_followed_at_once() {
     let (at, _server) = serve(ServerTls::new(keys).build().unwrap(), Handshakes::default()).await;
     assert!(call(at, client.current()).await.is_err());
     world.authority.send_replace(Arc::new(other));
-    while call(at, client.current()).await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    eventually(async || call(at, client.current()).await.is_ok()).await;
     stop.cancel();
     task.await.unwrap();
 }

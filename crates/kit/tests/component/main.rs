@@ -1,0 +1,19 @@
+//! The kit against a real API server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at the first surprise, and tells what it saw"
+)]
+
+mod apply;
+mod events;
+mod fence;
+mod finalizer;
+mod key;
+mod lease;
+mod refusal;
+mod status;
+mod write_rig;
