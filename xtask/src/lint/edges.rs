@@ -204,10 +204,6 @@ mod tests {
                 "point down",
                 ("trustplane-kit", member("crates/process", &["kit"], &[])),
             ),
-            (
-                "one crypto provider",
-                ("m", member("bin/manager", &["x"], &["ring"])),
-            ),
         ];
         for (expected, case) in cases {
             let kit = ("kit", member("crates/kit", &["kube-runtime"], &["kube-runtime"]));

@@ -134,7 +134,11 @@ async fn listen_theirs(api: Api<ConfigMap>, ear: Ear) {
         .default_backoff()
         .applied_objects()
         .boxed();
-    let listened = stream.try_for_each(|_| std::future::ready(Ok(ear.hear()))).await;
+    let hear = |_| {
+        ear.hear();
+        std::future::ready(Ok(()))
+    };
+    let listened = stream.try_for_each(hear).await;
     listened.expect("the peer's watch runs");
 }
 

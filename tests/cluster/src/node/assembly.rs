@@ -21,7 +21,7 @@ use crate::pki::Authority;
 use crate::resource::Resource;
 use crate::site::{Construction, Site};
 
-const REQUEST_LIMIT: Duration = Duration::from_secs(15);
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes a cluster. When it fails, dropping the construction removes what was made.
 pub(super) fn build(

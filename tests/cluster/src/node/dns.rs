@@ -12,8 +12,8 @@ use crate::daemon;
 use crate::wait;
 
 const MANIFEST: &str = include_str!("coredns.yaml");
-const REQUEST_LIMIT: Duration = Duration::from_secs(15);
-const LIMIT: Duration = Duration::from_secs(90);
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Starts it, and returns when it answers at the address that pods are told. That takes a Ready pod, endpoints, and
 /// kube-proxy in step with them, so a pod that starts afterwards finds all of it.

@@ -33,8 +33,9 @@ mount --make-rshared /
 shift
 exec "$@""#;
 
-const START_LIMIT: Duration = Duration::from_secs(60);
-const IMPORT_LIMIT: Duration = Duration::from_secs(120);
+/// Generous, as the others: it decides only how soon a failure is reported.
+const START_LIMIT: Duration = Duration::from_secs(120);
+const IMPORT_LIMIT: Duration = Duration::from_secs(300);
 const LOG_LINES: usize = 25;
 
 /// A node of a cluster.

@@ -39,7 +39,7 @@ const LINKS: u32 = 1 << 14;
 /// Of the machine, not of a cache.
 const LINK_LOCK: &str = "/run/lock/trustplane-addresses.lock";
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A network that stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
