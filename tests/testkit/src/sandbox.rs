@@ -7,7 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
@@ -110,6 +110,7 @@ impl Sandbox {
             name: account.to_owned(),
             rules: rules.clone(),
         };
+        self.make_kept_secrets(rules).await?;
         if !rules.namespaced.is_empty() {
             self.bind_in_namespace(&account).await?;
         }
@@ -129,6 +130,23 @@ impl Sandbox {
     /// An account and one instance of it: what most tests want.
     pub async fn instance(&self, account: &str, rules: &Rules) -> Result<Instance> {
         self.apply_rbac(account, rules).await?.instance(account).await
+    }
+
+    /// Makes the Secrets that the rights name, empty, as the chart does: a process has no right to create them.
+    async fn make_kept_secrets(&self, rules: &Rules) -> Result<()> {
+        let about_secrets = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|r| r == "secrets");
+        let named_in = rules.namespaced.iter().filter(about_secrets);
+        for name in named_in.flat_map(|rule| rule.resource_names.iter().flatten()) {
+            let secret = Secret {
+                metadata: named(name),
+                ..Secret::default()
+            };
+            self.api::<Secret>()
+                .create(&PostParams::default(), &secret)
+                .await
+                .with_context(|| format!("create the Secret {name}"))?;
+        }
+        Ok(())
     }
 
     async fn bind_in_namespace(&self, account: &Account) -> Result<()> {

@@ -35,12 +35,15 @@ pub fn run(args: Args) -> Result<()> {
     let mut report = Report::new(run.is_cold())?;
     for stage in stages::ALL {
         let wanted = match (&run.filter, args.stage.is_empty()) {
-            (Some(_), _) => stage.tests,
-            (None, true) => true,
+            (Some(_), _) => stage.tests && !stage.on_request,
+            (None, true) => !stage.on_request,
             // The tools are what every other stage stands on.
             (None, false) => stage.name == "tools" || args.stage.iter().any(|name| name == stage.name),
         };
         if !wanted {
+            if stage.on_request {
+                report.left_out(stage.name);
+            }
             continue;
         }
         report.begin(stage.name);

@@ -18,6 +18,8 @@ pub struct Stage {
     pub name: &'static str,
     /// Whether it runs tests, so that a filter applies to it.
     pub tests: bool,
+    /// Whether it runs only when it is asked for by `--stage`.
+    pub on_request: bool,
     /// Runs it.
     pub run: fn(&Run) -> Result<Outcome>,
 }
@@ -26,6 +28,7 @@ const fn check(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
     Stage {
         name,
         tests: false,
+        on_request: false,
         run,
     }
 }
@@ -34,6 +37,7 @@ const fn tests(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
     Stage {
         name,
         tests: true,
+        on_request: false,
         run,
     }
 }
@@ -43,6 +47,7 @@ pub const ALL: &[Stage] = &[
     Stage {
         name: "tools",
         tests: true,
+        on_request: false,
         run: tools,
     },
     check("fmt", |_| done(run::cargo().args(["fmt", "--all", "--check"]))),
@@ -65,6 +70,7 @@ pub const ALL: &[Stage] = &[
     Stage {
         name: "build",
         tests: true,
+        on_request: false,
         run: |run| run.nextest(&["--no-run"]).map(|()| Outcome::Checked),
     },
     tests("unit", |run| {
@@ -74,7 +80,10 @@ pub const ALL: &[Stage] = &[
     tests("component", |run| run.tests(COMPONENT)),
     tests("cluster", |run| run.tests(CLUSTER)),
     tests("faults", |run| run.tests(FAULTS)),
-    tests("e2e", |run| run.tests(E2E)),
+    Stage {
+        on_request: true,
+        ..tests("e2e", |run| run.tests(E2E))
+    },
 ];
 
 const COMPONENT: &str = "(package(trustplane-kit) & kind(test)) | package(trustplane-testkit)";

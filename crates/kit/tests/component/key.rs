@@ -32,7 +32,6 @@ async fn empty(rig: &Rig) -> Result<()> {
 #[tokio::test]
 async fn all_replicas_get_the_same_key() -> Result<()> {
     let rig = rig("key").await?;
-    empty(&rig).await?;
     let mark = Mark::now(rig.sandbox.plane()).await?;
     let (client, namespace) = (&rig.clients.unfenced, rig.sandbox.namespace());
     let (a, b, c) = tokio::try_join!(
@@ -79,7 +78,9 @@ async fn a_strangers_secret_of_that_name_is_left_alone() -> Result<()> {
         "metadata": { "name": INSTALLATION_KEY }, "stringData": { "key": "hunter2" },
     }))?;
     let secrets = rig.sandbox.api::<Secret>();
-    let before = secrets.create(&PostParams::default(), &secret).await?;
+    let before = secrets
+        .replace(INSTALLATION_KEY, &PostParams::default(), &secret)
+        .await?;
     let error = installation_key(&rig.clients.unfenced, rig.sandbox.namespace())
         .await
         .unwrap_err();
