@@ -129,7 +129,14 @@ impl<C: Controller> Reconciler<C> {
             Class::User => tracing::info!(class = "user", reason, failures, error, "failed"),
             Class::Bug => tracing::error!(class = "bug", reason, failures, error, "failed"),
         }
-        let report = || self.controller.report(work.key(), fault);
+        // A view that stays behind for a while is no news for the user: it catches up, or its watch reports itself.
+        let report = || {
+            if fault.is_stale() {
+                None
+            } else {
+                self.controller.report(work.key(), fault)
+            }
+        };
         match catch_unwind(AssertUnwindSafe(report)) {
             Ok(Some(note)) => self.executor.tell(&note),
             Ok(None) => {}

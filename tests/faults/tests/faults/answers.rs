@@ -91,7 +91,8 @@ async fn a_throttled_write_comes_back_when_it_was_told_to() -> Result<()> {
     let [throttled, again, ..] = &writes[earlier..] else {
         anyhow::bail!("expected two writes, saw {writes:?}");
     };
-    assert_eq!((throttled.status, again.status), (Some(429), Some(200)));
+    // That the second one took effect is what `assert_follows` has seen; its answer may still be under way.
+    assert_eq!(throttled.status, Some(429));
     let waited = again.arrived_at - throttled.arrived_at;
     ensure!(
         waited >= Duration::from_secs(3),

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use kube::api::DeleteParams;
+use trustplane_kit::apply::INSTALLATION_KEY;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::crash::Subject;
 use trustplane_testkit::proxy::{EventFault, EventMatch, Fault, Gate, Match, Rule, Verb};
@@ -147,6 +148,11 @@ async fn an_expired_watch_still_tells_of_deletions() -> Result<()> {
 async fn an_api_server_that_has_fallen_behind_deletes_nothing() -> Result<()> {
     let stage = Stage::new("past").await?;
     let (_, first) = stage.start_alone().await?;
+    // The key of the installation is older than the past that the next controller is shown.
+    wait_for(&stage.secrets(), INSTALLATION_KEY, DEADLINE, |key| {
+        key.is_some_and(|key| key.data.is_some())
+    })
+    .await?;
     stage.set_source("old").await?;
     let mirror = stage.mirror("m", &["a"]).await?;
     stage.says("m", "InStep").await?;

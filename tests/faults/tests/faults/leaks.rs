@@ -6,11 +6,12 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use trustplane_kit::apply::INSTALLATION_KEY;
 use trustplane_sample::api::{Mirror, SOURCE};
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::proxy::{Answer, EventFault, EventMatch, Fault, Match, Rule, Verb};
-use trustplane_testkit::{DEADLINE, Process, until};
+use trustplane_testkit::{DEADLINE, Process, until, wait_for};
 
 use crate::stage::{SOURCE_NAME, Stage, remove, single};
 
@@ -89,6 +90,11 @@ async fn no_value_shows_anywhere() -> Result<()> {
     let mark = Mark::now(stage.sandbox.plane()).await?;
     let program = single().arg("--log=trace");
     let (instance, running) = stage.start(&program, "binary").await?;
+    // Trouble with the key would end the process, which is not what is looked at here.
+    wait_for(&stage.secrets(), INSTALLATION_KEY, DEADLINE, |key| {
+        key.is_some_and(|key| key.data.is_some())
+    })
+    .await?;
     let scripts = trouble(&stage);
     plant(&stage, &canaries).await?;
     stage.mirror("m", &["a"]).await?;

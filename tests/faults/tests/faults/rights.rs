@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use trustplane_sample::api::{ADOPT, SOURCE};
 use trustplane_testkit::audit::Mark;
-use trustplane_testkit::proxy::{Fault, Match, Rule, Verb};
+use trustplane_testkit::proxy::{Answer, Fault, Match, Rule, Verb};
 use trustplane_testkit::{DEADLINE, wait_for};
 
 use crate::stage::{SOURCE_NAME, Stage, aim, remove, replica, secret};
@@ -14,6 +14,13 @@ use crate::stage::{SOURCE_NAME, Stage, aim, remove, replica, secret};
 async fn rights_used_are_rights_granted() -> Result<()> {
     let stage = Stage::new("least").await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
+    // A server that does not stream lists is listed by pages: the right to list is for that.
+    for resource in ["secrets", "mirrors"] {
+        let streams = Match::verb(Verb::Watch).resource(resource);
+        stage
+            .proxy
+            .add(Rule::new(streams, Fault::Answer(Answer::invalid())).once());
+    }
     let (_, running) = stage.start(&replica(), "all").await?;
     let sandbox = &stage.sandbox;
     stage.set_source("one").await?;

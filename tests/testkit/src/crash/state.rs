@@ -78,7 +78,16 @@ impl Picture {
             Value::Object(map) => map
                 .into_iter()
                 .filter(|(key, _)| !VOLATILE.contains(&key.as_str()) && !self.dropped.contains(key))
-                .map(|(key, value)| (key, self.normal(value, namespace)))
+                .map(|(key, value)| {
+                    let value = self.normal(value, namespace);
+                    // The order of the managers depends on the second in which they wrote.
+                    let value = if key == "managedFields" {
+                        sorted(value)
+                    } else {
+                        value
+                    };
+                    (anonymous(key), value)
+                })
                 .collect(),
             Value::Array(list) => list
                 .into_iter()
@@ -88,6 +97,23 @@ impl Picture {
             other => other,
         }
     }
+}
+
+/// A key that names an item of a list by its uid, without the uid.
+fn anonymous(key: String) -> String {
+    if key.starts_with("k:{\"uid\":") {
+        "k:{\"uid\"}".into()
+    } else {
+        key
+    }
+}
+
+fn sorted(value: Value) -> Value {
+    let Value::Array(mut list) = value else {
+        return value;
+    };
+    list.sort_by_key(ToString::to_string);
+    Value::Array(list)
 }
 
 /// What the API server makes anew in every run, and times.
@@ -115,7 +141,7 @@ mod tests {
                 "metadata": {
                     "name": "a", "namespace": namespace, "uid": uid, "resourceVersion": uid,
                     "annotations": {"x/fingerprint": uid},
-                    "managedFields": [{"manager": "m", "time": uid, "fieldsV1": {"f:data": {}}}],
+                    "managedFields": [{"manager": "m", "time": uid, "fieldsV1": {format!("k:{{\"uid\":\"{uid}\"}}"): {}}}],
                 },
                 "data": {"key": value},
             })

@@ -70,6 +70,11 @@ impl Answer {
         Self::new(403, "Forbidden")
     }
 
+    /// 422: the request is not as the server wants it, such as a streaming list on a server that has none.
+    pub fn invalid() -> Self {
+        Self::new(422, "Invalid")
+    }
+
     /// 409: somebody else was faster.
     pub fn conflict() -> Self {
         Self::new(409, "Conflict")
