@@ -78,8 +78,11 @@ pub const ALL: &[Stage] = &[
     }),
     check("doc", doc),
     tests("component", |run| run.tests(COMPONENT)),
-    tests("cluster", |run| run.tests(CLUSTER)),
     tests("faults", |run| run.tests(FAULTS)),
+    Stage {
+        on_request: true,
+        ..tests("cluster", |run| run.tests(CLUSTER))
+    },
     Stage {
         on_request: true,
         ..tests("e2e", |run| run.tests(E2E))
