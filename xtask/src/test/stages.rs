@@ -78,7 +78,10 @@ pub const ALL: &[Stage] = &[
     }),
     check("doc", doc),
     tests("component", |run| run.tests(COMPONENT)),
-    tests("faults", |run| run.tests(FAULTS)),
+    Stage {
+        on_request: true,
+        ..tests("faults", |run| run.tests(FAULTS))
+    },
     Stage {
         on_request: true,
         ..tests("cluster", |run| run.tests(CLUSTER))

@@ -184,3 +184,122 @@ fn is_our_fault(message: &str) -> bool {
     message.starts_with("failed to create typed patch object")
         || message.starts_with("failed to convert new object")
 }
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+    use serde_json::{Value, json};
+    use trustplane_plan::{Classified as _, Kind, ObjectRef, Scope, Target};
+
+    use super::*;
+
+    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+
+    /// The error after an answer that a real API server has given.
+    fn error(kind: Kind, code: u16, body: Value) -> WriteError {
+        let target = Target {
+            kind,
+            object: ObjectRef::new(Some("ns"), "n"),
+        };
+        let answer = Answer {
+            code: StatusCode::from_u16(code).unwrap(),
+            retry_after: None,
+            text: body.to_string(),
+        };
+        judge(&Attempt::new("create", &target), Ok(answer)).unwrap_err()
+    }
+
+    #[test]
+    fn a_webhook_or_policy_that_refuses_is_named() {
+        let denied =
+            json!({ "message": "admission webhook \"names.example.io\" denied the request: no such team" });
+        let error_of = |kind| error(kind, 403, denied.clone()).to_string();
+        assert_eq!(
+            error_of(CONFIG_MAP),
+            "failed to create ConfigMap ns/n: refused by webhook names.example.io: admission webhook \
+             \"names.example.io\" denied the request: no such team"
+        );
+        assert_eq!(
+            error_of(SECRET),
+            "failed to create Secret ns/n: refused by webhook names.example.io: (no details about a Secret)"
+        );
+        let policy = json!({
+            "message": "configmaps \"n\" is forbidden: ValidatingAdmissionPolicy 'vap' with binding 'b' denied request: no",
+            "reason": "Invalid",
+            "details": { "name": "n", "kind": "configmaps", "causes": [{ "message": "… denied request: no" }] },
+        });
+        let error = error(CONFIG_MAP, 422, policy);
+        assert!(
+            matches!(&error, WriteError::Rejected { by, .. } if by == "policy vap"),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn a_webhook_that_cannot_be_reached_is_an_outage() {
+        let dead = json!({
+            "message": "Internal error occurred: failed calling webhook \"dead.example.io\": connection refused",
+            "reason": "InternalError",
+        });
+        let error = error(CONFIG_MAP, 500, dead);
+        assert_eq!(error.reason(), "Unavailable");
+        assert!(error.to_string().contains("dead.example.io"), "{error}");
+    }
+
+    #[test]
+    fn an_apply_that_does_not_fit_the_schema_is_our_fault_and_not_an_outage() {
+        let body = json!({
+            "message": "failed to create typed patch object (ns/n; /v1, Kind=ConfigMap): .data.k: expected string, \
+                        got &value.valueUnstructured{Value:424242}",
+            "code": 500,
+        });
+        let error = error(CONFIG_MAP, 500, body);
+        assert_eq!(error.reason(), "Invalid");
+        assert!(
+            error.to_string().ends_with(".data.k: expected string, got …"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn about_a_secret_only_fields_and_rules_are_told() {
+        let body = json!({
+            "message": "Secret \"n\" is invalid: data[k]: Invalid value: \"hunter2\": bad",
+            "reason": "Invalid",
+            "details": { "causes": [
+                { "reason": "FieldValueInvalid", "message": "Invalid value: \"hunter2\": hunter2 is bad", "field": "data[k]" },
+            ] },
+        });
+        let told = error(SECRET, 422, body.clone()).to_string();
+        assert_eq!(
+            told,
+            "failed to create Secret ns/n: invalid: data[k]: FieldValueInvalid"
+        );
+        let told = error(CONFIG_MAP, 422, body).to_string();
+        assert_eq!(
+            told,
+            "failed to create ConfigMap ns/n: invalid: data[k]: Invalid value: …: hunter2 is bad"
+        );
+    }
+
+    #[test]
+    fn what_is_not_found_is_told_apart() {
+        let missing = |kind: &str, name: &str| {
+            let details = json!({ "kind": kind, "name": name });
+            error(
+                CONFIG_MAP,
+                404,
+                json!({ "reason": "NotFound", "details": details }),
+            )
+            .reason()
+        };
+        assert_eq!(missing("configmaps", "n"), "Stale");
+        assert_eq!(missing("namespaces", "ns"), "NamespaceEnding");
+        assert_eq!(missing("", ""), "NotServed");
+        assert_eq!(
+            error(CONFIG_MAP, 404, json!("404 page not found")).reason(),
+            "NotServed"
+        );
+    }
+}

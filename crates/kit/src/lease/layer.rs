@@ -126,7 +126,10 @@ impl http_body::Body for FencedBody {
 
 #[cfg(test)]
 mod tests {
+    use http_body::Body as _;
+
     use super::*;
+    use crate::lease::Fenced;
 
     fn changes(method: Method, path: &str) -> bool {
         changes_something(&Request::builder().method(method).uri(path).body(()).unwrap())
@@ -150,5 +153,34 @@ mod tests {
             Method::POST,
             "/apis/example.io/v1/namespaces/a/things?x=/apis/authorization.k8s.io/"
         ));
+    }
+
+    /// What the HTTP client sees of a body: whether it must ask for it, and what it then gets.
+    fn sent(content: &'static [u8], fence: &Fence) -> (bool, Option<Result<usize, String>>) {
+        let mut body = FencedBody {
+            inner: Body::from(content.to_vec()),
+            fence: Some(fence.clone()),
+            ended: false,
+        };
+        let asked = !body.is_end_stream() && body.size_hint().exact() != Some(0);
+        let frame = Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
+        let Poll::Ready(frame) = frame else {
+            panic!("a body in memory is always ready")
+        };
+        let frame = frame.map(|frame| match frame {
+            Ok(frame) => Ok(frame.into_data().map_or(0, |data| data.len())),
+            Err(error) => Err(error.to_string()),
+        });
+        (asked, frame)
+    }
+
+    #[test]
+    fn also_a_request_without_a_body_is_asked_about_before_it_is_sent() {
+        let open = Fence::always();
+        assert_eq!(sent(b"12345", &open), (true, Some(Ok(5))));
+        assert_eq!(sent(b"", &open), (true, None));
+        let held_back = || Some(Err(Fenced.to_string()));
+        assert_eq!(sent(b"12345", &Fence::closed()), (true, held_back()));
+        assert_eq!(sent(b"", &Fence::closed()), (true, held_back()));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use trustplane_kit::apply::{WriteError, Writer};
-use trustplane_kit::clients::Clients;
+use trustplane_kit::clients::{Clients, KubeArgs};
 use trustplane_kit::lease::{Fence, Identity, ManualClock};
 use trustplane_plan::Apply;
 use trustplane_testkit::audit::Mark;
@@ -117,16 +117,25 @@ async fn a_lease_that_ends_while_the_connection_is_made_holds_the_write_back() -
 }
 
 #[tokio::test]
-async fn every_request_says_which_process_sent_it() -> Result<()> {
+async fn every_request_of_a_process_that_starts_from_a_kubeconfig_says_who_sent_it() -> Result<()> {
     let rig = Rig::new("agent").await?;
-    let mut config = rig.instance.config()?;
-    config.headers.clear();
+    let credentials = rig.instance.credentials()?;
+    let arguments = KubeArgs {
+        kubeconfig: Some(credentials.kubeconfig()),
+        context: None,
+    };
     let identity = Identity::new("test", "1.2.3", Some("pod-0"));
-    let mine = Clients::new(config, identity.clone(), Fence::always())?;
+    let mine = Clients::new(arguments.config().await?, identity.clone(), Fence::always())?;
     let mark = Mark::now(rig.sandbox.plane()).await?;
     let writer = Writer::new(mine.call, MANAGER, &rig.metrics);
     writer.apply(&Apply::create(rig.wish("a", json!({})))).await?;
     let audit = mark.since().await?.by_agent(&identity.user_agent());
     assert_eq!(audit.writes().len(), 1);
+    let elsewhere = KubeArgs {
+        context: Some("no-such-context".to_owned()),
+        ..arguments
+    };
+    let error = elsewhere.config().await.unwrap_err().to_string();
+    assert!(error.starts_with("failed to read the kubeconfig"), "{error}");
     Ok(())
 }
