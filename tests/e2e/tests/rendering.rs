@@ -85,6 +85,7 @@ fn one_process_has_everything_by_default() {
         "CustomResourceDefinition/things.alpha.trustplane.io",
         "Deployment/tp-trustplane-manager",
         "Lease/tp-trustplane-manager",
+        "MutatingWebhookConfiguration/tp-trustplane-manager",
         "NetworkPolicy/tp-trustplane-manager",
         "PodDisruptionBudget/tp-trustplane-manager",
         "Role/tp-trustplane-capability-alpha",
@@ -116,7 +117,14 @@ fn a_capability_that_is_off_leaves_no_trace() {
         ["capabilities.beta.enabled=true"],
     ] {
         let rendered = text(&values);
-        for trace in ["alpha", "things", "webhook:", "9443"] {
+        for trace in [
+            "alpha",
+            "things",
+            "webhook:",
+            "WebhookConfiguration",
+            "9443",
+            "manager-ca",
+        ] {
             assert!(!rendered.contains(trace), "{values:?} render {trace}");
         }
         let objects = objects(&values);
@@ -232,20 +240,67 @@ fn definitions_are_rendered_to_the_letter_and_kept() {
 }
 
 #[test]
-fn webhooks_leave_our_own_namespace_alone() {
+fn a_webhook_that_fails_closed_leaves_our_own_namespace_alone() {
+    let objects = objects(&[]);
+    let webhook = |kind: &str| {
+        let configuration = find(
+            &objects,
+            &format!("{kind}WebhookConfiguration/tp-trustplane-manager"),
+        );
+        assert_eq!(configuration["webhooks"].as_array().map(Vec::len), Some(1));
+        &configuration["webhooks"][0]
+    };
+    let (closed, open) = (webhook("Validating"), webhook("Mutating"));
+    assert_eq!(
+        (&closed["failurePolicy"], &open["failurePolicy"]),
+        (&json!("Fail"), &json!("Ignore"))
+    );
+    assert_eq!(
+        closed["namespaceSelector"],
+        json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["home", "kube-system"]}
+        ]})
+    );
+    // Nobody is kept from anything by one that fails open.
+    assert_eq!(open.get("namespaceSelector"), None);
+}
+
+#[test]
+fn webhooks_are_called_where_the_process_serves_them() {
     let objects = objects(&[]);
     let configuration = find(&objects, "ValidatingWebhookConfiguration/tp-trustplane-manager");
-    let webhook = &configuration["webhooks"][0];
-    assert_eq!(webhook["failurePolicy"], "Fail");
-    let excluded = &webhook["namespaceSelector"]["matchExpressions"][0];
-    assert_eq!(
-        *excluded,
-        json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["home", "kube-system"]})
+    let expected = json!({
+        "name": "things.alpha.trustplane.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {
+            "name": "tp-trustplane-manager", "namespace": "home", "path": "/admit/things", "port": 443,
+        }},
+        "failurePolicy": "Fail",
+        "namespaceSelector": configuration["webhooks"][0]["namespaceSelector"],
+        "rules": [{
+            "apiGroups": ["alpha.trustplane.io"], "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"], "resources": ["things"],
+        }],
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    });
+    assert_eq!(configuration["webhooks"][0], expected);
+    let service = find(&objects, "Service/tp-trustplane-manager");
+    let port = json!({"name": "webhook", "port": 443, "targetPort": "webhook", "protocol": "TCP"});
+    assert!(
+        service["spec"]["ports"].as_array().unwrap().contains(&port),
+        "{service}"
     );
-    let service = &webhook["clientConfig"]["service"];
+    let deployment = find(&objects, "Deployment/tp-trustplane-manager");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let port = json!({"name": "webhook", "containerPort": 9443, "protocol": "TCP"});
+    assert!(
+        container["ports"].as_array().unwrap().contains(&port),
+        "{container}"
+    );
     assert_eq!(
-        *service,
-        json!({"name": "tp-trustplane-manager", "namespace": "home", "path": "/admit/things", "port": 443})
+        argument(deployment, "--webhook-bind-address=").as_deref(),
+        Some(":9443")
     );
 }
 

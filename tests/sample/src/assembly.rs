@@ -18,6 +18,7 @@ use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSp
 use trustplane_plan::{Fingerprinter, Keep, ObjectRef};
 use trustplane_process::metrics::Metrics;
 
+use crate::admit::{self, Chains};
 use crate::api::{MIRROR, SECRET, SOURCE};
 use crate::controller::{MANAGER, Mirrors, Seen};
 
@@ -120,6 +121,11 @@ pub(crate) async fn start(context: Context) -> Result<(), StartError> {
     }
     let runner = runner.report_to(&context.readiness, &context.liveness, &context.state);
     context.spawn("mirror", runner.run(context.stop()));
+    let home = context.namespace.clone();
+    context.admit(admit::placement(), admit::is_in_place(home.clone()));
+    let client = context.clients.call.clone();
+    context.admit(admit::chains(), Chains { client, home });
+    context.admit(admit::order(), admit::put_in_order);
     Ok(())
 }
 

@@ -2,14 +2,15 @@
 //!
 //! A `Mirror` names a Secret that offers itself as a source, and copies of it to keep in step. The sample watches in all
 //! three ways (a slim type, metadata, hashes), keeps an owned set with pruning, adopts on request, writes conditions and
-//! events, holds its objects back by a finalizer, and declares its rights in code. It is written the way every controller
-//! of the product is: [`decide`](decide::decide) is pure, and the controller round it only reads.
+//! events, holds its objects back by a finalizer, has webhooks, and declares its rights in code. It is written the way
+//! every controller of the product is: [`decide`](decide::decide) is pure, and the controller round it only reads.
 //!
 //! ```
 //! let rights = (trustplane_sample::capability().rights)();
 //! assert!(rights.wildcard().is_none());
 //! ```
 
+pub mod admit;
 pub mod api;
 mod assembly;
 pub mod controller;
@@ -28,7 +29,7 @@ pub fn capability() -> Capability {
         about: "keeps copies of Secrets in step with their source",
         crds: || vec![api::Mirror::crd()],
         rights,
-        webhooks: Vec::new,
+        webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
         start: |context| Box::pin(assembly::start(context)),
     }
 }

@@ -28,4 +28,4 @@ pub use process::{Process, Program};
 pub use rights::Rules;
 pub use sandbox::Sandbox;
 pub use wait::{DEADLINE, Select, Selection, eventually, until, wait_for, wait_for_some};
-pub use webhook::{Webhook, on_writes_of};
+pub use webhook::{INSTALLER, Webhook, on_writes_of};

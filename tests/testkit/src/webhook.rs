@@ -1,110 +1,110 @@
-//! Admission webhooks that the API server calls by URL: a server of the test, on loopback.
+//! Admission webhooks that the API server calls by URL: a server on loopback, of the test or of a process under test.
 
 use anyhow::{Context, Result};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
-    ValidatingWebhookConfiguration, WebhookClientConfig,
+    MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
 
 use crate::Sandbox;
 
-/// A webhook to be registered for the namespace of a test.
+/// Whoever installs configurations, as Helm does.
+pub const INSTALLER: &str = "hand-of-the-installer";
+
+/// One entry of a configuration.
 ///
-/// The registration asks for the namespace alone, so that tests which share a control plane do not meet in it, and goes with
-/// the sandbox.
+/// It asks for the namespace of its sandbox alone, so that tests which share a control plane do not meet in it, and refuses
+/// what it cannot judge.
 #[derive(Debug, Clone)]
 pub struct Webhook {
-    /// The name, such as `check`; the sandbox makes it unique.
+    /// The full name, such as `check.test.trustplane.io`.
     pub name: String,
     /// Where the API server calls, such as `https://127.0.0.1:9443/validate`.
     pub url: String,
-    /// The authority of the server's certificate, as PEM.
-    pub ca_bundle: String,
+    /// The authority of the server's certificate, as PEM; none where a process is to write it.
+    pub ca_bundle: Option<String>,
     /// What it is asked about.
-    pub rules: Vec<RuleWithOperations>,
+    pub rule: RuleWithOperations,
 }
 
 impl Webhook {
-    fn client_config(&self) -> WebhookClientConfig {
-        WebhookClientConfig {
-            ca_bundle: Some(ByteString(self.ca_bundle.clone().into_bytes())),
+    fn entry(&self, namespace: &str) -> Value {
+        let client = WebhookClientConfig {
+            ca_bundle: self.ca_bundle.clone().map(|pem| ByteString(pem.into_bytes())),
             url: Some(self.url.clone()),
             service: None,
-        }
+        };
+        json!({
+            "name": self.name,
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": client,
+            "failurePolicy": "Fail",
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace } },
+            "rules": [self.rule],
+            "sideEffects": "None",
+            "timeoutSeconds": 5,
+        })
     }
 }
 
-/// A rule about writes of one kind.
+/// A rule about new and changed objects of one kind.
 pub fn on_writes_of(group: &str, version: &str, resource: &str) -> RuleWithOperations {
     let one = |text: &str| Some(vec![text.to_owned()]);
     RuleWithOperations {
         api_groups: one(group),
         api_versions: one(version),
-        operations: Some(["CREATE", "UPDATE", "DELETE"].map(str::to_owned).to_vec()),
+        operations: Some(["CREATE", "UPDATE"].map(str::to_owned).to_vec()),
         resources: one(resource),
         scope: None,
     }
 }
 
 impl Sandbox {
-    /// Lets a webhook decide over writes in this namespace.
-    pub async fn register_validating(&self, webhook: &Webhook) -> Result<()> {
-        let wish = ValidatingWebhookConfiguration {
-            metadata: self.cluster_scoped(&webhook.name),
-            webhooks: Some(vec![ValidatingWebhook {
-                admission_review_versions: vec!["v1".to_owned()],
-                client_config: webhook.client_config(),
-                failure_policy: Some("Fail".to_owned()),
-                name: format!("{}.test.trustplane.io", webhook.name),
-                namespace_selector: Some(self.only_here()),
-                rules: Some(webhook.rules.clone()),
-                side_effects: "None".to_owned(),
-                timeout_seconds: Some(5),
-                ..ValidatingWebhook::default()
-            }]),
-        };
+    /// The name of a cluster-scoped object of this sandbox: unique on the control plane.
+    pub fn unique(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace())
+    }
+
+    /// Installs a configuration under the [unique](Self::unique) form of a name, or installs it anew as an upgrade does. It goes
+    /// with the sandbox.
+    pub async fn register_validating(
+        &self,
+        name: &str,
+        webhooks: &[Webhook],
+    ) -> Result<ValidatingWebhookConfiguration> {
+        let wish = self.configuration("ValidatingWebhookConfiguration", name, webhooks)?;
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client());
-        api.create(&PostParams::default(), &wish)
-            .await
-            .with_context(|| format!("register the webhook {}", webhook.name))?;
-        Ok(())
+        let hand = PatchParams::apply(INSTALLER);
+        let made = api.patch(&self.unique(name), &hand, &Patch::Apply(wish)).await;
+        made.with_context(|| format!("register the webhooks {name}"))
     }
 
-    /// Lets a webhook change what is written in this namespace.
-    pub async fn register_mutating(&self, webhook: &Webhook) -> Result<()> {
-        let wish = MutatingWebhookConfiguration {
-            metadata: self.cluster_scoped(&webhook.name),
-            webhooks: Some(vec![MutatingWebhook {
-                admission_review_versions: vec!["v1".to_owned()],
-                client_config: webhook.client_config(),
-                failure_policy: Some("Fail".to_owned()),
-                name: format!("{}.test.trustplane.io", webhook.name),
-                namespace_selector: Some(self.only_here()),
-                rules: Some(webhook.rules.clone()),
-                side_effects: "None".to_owned(),
-                timeout_seconds: Some(5),
-                ..MutatingWebhook::default()
-            }]),
-        };
+    /// As [`Self::register_validating`], for webhooks that may change what is written.
+    pub async fn register_mutating(
+        &self,
+        name: &str,
+        webhooks: &[Webhook],
+    ) -> Result<MutatingWebhookConfiguration> {
+        let wish = self.configuration("MutatingWebhookConfiguration", name, webhooks)?;
         let api: Api<MutatingWebhookConfiguration> = Api::all(self.client());
-        api.create(&PostParams::default(), &wish)
-            .await
-            .with_context(|| format!("register the webhook {}", webhook.name))?;
-        Ok(())
+        let hand = PatchParams::apply(INSTALLER);
+        let made = api.patch(&self.unique(name), &hand, &Patch::Apply(wish)).await;
+        made.with_context(|| format!("register the webhooks {name}"))
     }
 
-    fn only_here(&self) -> LabelSelector {
-        let name = (
-            "kubernetes.io/metadata.name".to_owned(),
-            self.namespace().to_owned(),
-        );
-        LabelSelector {
-            match_labels: Some([name].into()),
-            ..LabelSelector::default()
-        }
+    fn configuration(&self, kind: &str, name: &str, webhooks: &[Webhook]) -> Result<Value> {
+        let entries: Vec<Value> = webhooks
+            .iter()
+            .map(|webhook| webhook.entry(self.namespace()))
+            .collect();
+        Ok(json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": serde_json::to_value(self.cluster_scoped(name)).context("make a configuration")?,
+            "webhooks": entries,
+        }))
     }
 }

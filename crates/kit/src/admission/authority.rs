@@ -1,43 +1,50 @@
-//! The installation's CA, kept in one Secret that all replicas share.
+//! The installation's CA, which all replicas share.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
-use trustplane_plan::{Apply, Conflicts, Expect, Kind, Manifest, Scope};
+use trustplane_plan::Expect;
 use trustplane_process::{
-    ca::{Authority, AuthorityState, CaError, Policy},
+    ca::{Authority, CaError, Policy},
+    clock::{Clock, SystemClock},
     metrics::Metrics,
 };
 
+use super::kept::KeptSecret;
 use crate::{
     apply::{WriteError, Writer},
     clients::Clients,
     rights::Rights,
 };
 
-const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 const MANAGER: &str = "trustplane-authority";
-/// How often the Secret is read. A new CA signs only after [`Policy::propagation`], which is far longer. Reading one
-/// Secret by name needs less power than a watch would.
+/// The name in the certificates.
+const NAME: &str = "trustplane";
+/// How often the Secret is read at least. Reading one Secret by name needs less power than a watch would.
 const POLL: Duration = Duration::from_secs(60);
+/// How often a replica that starts meets another one that was faster, before it gives up.
+const RACES: usize = 5;
 
-/// The CA cannot be read or kept.
+/// The CA cannot be read or kept. No text in it holds a value of the Secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
+    /// There is no Secret.
+    #[error(
+        "failed to find the certificate authority: Secret {0} does not exist; the installation makes it, empty"
+    )]
+    Absent(String),
     /// The Secret cannot be read.
     #[error("failed to read the certificate authority from Secret {name}: {source}")]
     Read {
         /// The Secret.
         name: String,
         /// Why.
-        source: Box<kube::Error>,
+        source: WriteError,
     },
+    /// The API server answered something else.
+    #[error("failed to read the certificate authority from Secret {0}: the answer is no Secret")]
+    Answer(String),
     /// The Secret cannot be written.
     #[error("failed to keep the certificate authority in Secret {name}: {source}")]
     Write {
@@ -47,14 +54,11 @@ pub enum AuthorityError {
         source: WriteError,
     },
     /// Others write the Secret all the time.
-    #[error("failed to fill Secret {name}: it changed each time it was read")]
-    Contended {
-        /// The Secret.
-        name: String,
-    },
-    /// The content of the Secret is not a CA of ours, or one cannot be made.
+    #[error("failed to fill Secret {0}: it changed each time it was read")]
+    Contended(String),
+    /// The content of the Secret is not a CA of ours, or a step of it cannot be made.
     #[error("failed to use the certificate authority in Secret {name}: {source}")]
-    Authority {
+    Unusable {
         /// The Secret.
         name: String,
         /// Why.
@@ -62,50 +66,88 @@ pub enum AuthorityError {
     },
 }
 
-/// The installation's CA. Each replica issues its own certificates from it; the leader rotates it.
-pub struct SharedAuthority {
-    secrets: Api<Secret>,
-    /// Fills the Secret where it is empty: any replica may do that at any time.
+/// How a CA lives.
+#[derive(Debug, Clone)]
+pub struct AuthorityOptions {
+    /// How long its certificates live.
+    pub policy: Policy,
+    /// Tells the date.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for AuthorityOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// The installation's CA. Each replica issues its own certificates from it; the leader rotates it. A cheap clone.
+///
+/// Every write names the version of the Secret that it replaces. So of two replicas that make the first CA one wins and the
+/// other takes the winner's, and a step that lands late does nothing.
+#[derive(Clone)]
+pub struct SharedAuthority(Arc<Inner>);
+
+struct Inner {
+    kept: KeptSecret,
+    /// Puts a CA where there is none that could sign: any replica may do that at any time.
     anyone: Writer,
-    /// Changes what is there: the leader alone.
+    /// Changes a CA that works: the leader alone.
     leader: Writer,
-    namespace: String,
-    name: String,
-    policy: Policy,
-    seen: Expect,
+    options: AuthorityOptions,
+    /// The version of the Secret that `current` is. Whoever reads or writes the Secret holds it.
+    seen: Mutex<Expect>,
     current: watch::Sender<Arc<Authority>>,
 }
 
 impl SharedAuthority {
-    /// Reads the CA, or makes it where there is none. Two replicas that start at once end up with the same one.
+    /// Reads the CA. Where there is none, or where it has expired and can no longer sign, it makes one: there is no trust
+    /// that this could break, and waiting for a leader would not help a process that cannot serve.
     pub async fn open(
         clients: &Clients,
         (namespace, name): (&str, &str),
-        policy: Policy,
+        options: AuthorityOptions,
         metrics: &Metrics,
     ) -> Result<Self, AuthorityError> {
-        let failed = |source| AuthorityError::Authority {
+        let kept = KeptSecret::new(clients.call.clone(), namespace, name);
+        let anyone = Writer::new(clients.unfenced.clone(), MANAGER, metrics);
+        let unusable = |source| AuthorityError::Unusable {
             name: name.to_owned(),
             source,
         };
-        let fresh = Authority::create("trustplane", policy, Timestamp::now()).map_err(failed)?;
-        let mut shared = Self {
-            secrets: Api::namespaced(clients.call.clone(), namespace),
-            anyone: Writer::new(clients.unfenced.clone(), MANAGER, metrics),
-            leader: Writer::new(clients.call.clone(), MANAGER, metrics),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            policy,
-            seen: Expect::Absent,
-            current: watch::Sender::new(Arc::new(fresh)),
-        };
-        // Whoever is second to fill the Secret reads what the first wrote.
-        if !shared.read().await? && !shared.fill().await? && !shared.read().await? {
-            return Err(AuthorityError::Contended {
-                name: name.to_owned(),
-            });
+        for _ in 0..RACES {
+            let found = kept.read().await?;
+            let now = options.clock.now();
+            let stored = found
+                .state
+                .map(|state| Authority::resume(NAME, options.policy, state));
+            let (authority, seen) = match stored.transpose().map_err(unusable)? {
+                Some(stored) if stored.can_sign(now) => (stored, Some(found.seen)),
+                stored => {
+                    let made = match stored {
+                        Some(expired) => expired.revive(now),
+                        None => Authority::create(NAME, options.policy, now),
+                    };
+                    let made = made.map_err(unusable)?;
+                    let written = kept.write(&anyone, &made, &found.seen).await?;
+                    (made, written)
+                }
+            };
+            if let Some(seen) = seen {
+                return Ok(Self(Arc::new(Inner {
+                    kept,
+                    anyone,
+                    leader: Writer::new(clients.call.clone(), MANAGER, metrics),
+                    options,
+                    seen: Mutex::new(seen),
+                    current: watch::Sender::new(Arc::new(authority)),
+                })));
+            }
         }
-        Ok(shared)
+        Err(AuthorityError::Contended(name.to_owned()))
     }
 
     /// What keeping the CA needs on the API server. The installation makes the Secret, empty, and removes it: so no right
@@ -116,124 +158,97 @@ impl SharedAuthority {
 
     /// The CA as it is now and as it changes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Authority>> {
-        self.current.subscribe()
+        self.0.current.subscribe()
+    }
+
+    /// The CA as the Secret holds it now. If somebody has emptied the Secret, the CA that everybody trusts is still in
+    /// memory, and is put back.
+    pub async fn refresh(&self) -> Result<Arc<Authority>, AuthorityError> {
+        let Inner { kept, anyone, .. } = &*self.0;
+        let mut seen = self.0.seen.lock().await;
+        let found = kept.read().await?;
+        match found.state {
+            Some(_) if found.seen == *seen => {}
+            Some(state) => {
+                let authority = Authority::resume(NAME, self.0.options.policy, state);
+                self.take(authority.map_err(|source| self.unusable(source))?);
+                *seen = found.seen;
+            }
+            None => {
+                let current = self.0.current.borrow().clone();
+                // Somebody else may have been faster; then it is theirs, and the next look takes it.
+                if let Some(written) = kept.write(anyone, &current, &found.seen).await? {
+                    tracing::warn!(
+                        secret = kept.name(),
+                        "the certificate authority was gone and is put back"
+                    );
+                    *seen = written;
+                }
+            }
+        }
+        Ok(self.0.current.borrow().clone())
+    }
+
+    /// Takes the step of the rotation that is due, if one is. Only a leader can: anybody else's write is held back.
+    pub async fn rotate(&self) -> Result<(), AuthorityError> {
+        let mut seen = self.0.seen.lock().await;
+        let step = self.0.current.borrow().step(self.0.options.clock.now());
+        let Some(next) = step.map_err(|source| self.unusable(source))?.next else {
+            return Ok(());
+        };
+        // A write that came too late was another leader's turn: the next look takes theirs.
+        if let Some(written) = self.0.kept.write(&self.0.leader, &next, &seen).await? {
+            let secret = self.0.kept.name();
+            tracing::info!(secret, "the certificate authority took a step of its rotation");
+            *seen = written;
+            self.take(next);
+        }
+        Ok(())
     }
 
     /// Follows the Secret, and rotates the CA while this process leads. A failure is tried again with the next look:
     /// there are months for it.
-    pub async fn run(mut self, leading: watch::Receiver<bool>, stop: CancellationToken) {
+    pub async fn run(self, mut leading: watch::Receiver<bool>, stop: CancellationToken) {
+        // A new state reaches everybody well within the time that the rotation grants for that.
+        let propagation = Duration::try_from(self.0.options.policy.propagation).unwrap_or_default();
+        let poll = POLL.min(propagation / 4);
         loop {
-            let leads = *leading.borrow();
+            let leads = *leading.borrow_and_update();
             if let Err(error) = self.look(leads).await {
                 tracing::warn!(%error, "will try again");
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(POLL) => {}
+                () = tokio::time::sleep(poll) => {}
+                Ok(()) = leading.changed() => {}
             }
         }
     }
 
-    async fn look(&mut self, leads: bool) -> Result<(), AuthorityError> {
-        // Somebody emptied the Secret, or made it anew: the CA that everybody trusts is still in memory.
-        if !self.read().await? {
-            self.fill().await?;
-        }
+    async fn look(&self, leads: bool) -> Result<(), AuthorityError> {
+        self.refresh().await?;
         if leads {
-            self.rotate(Timestamp::now()).await?;
+            self.rotate().await?;
         }
         Ok(())
     }
 
-    async fn rotate(&mut self, now: Timestamp) -> Result<(), AuthorityError> {
-        let step = self
-            .current
-            .borrow()
-            .step(now)
-            .map_err(|source| self.unusable(source))?;
-        let Some(next) = step.next else { return Ok(()) };
-        let written = self
-            .leader
-            .apply(&self.wish(&next))
-            .await
-            .map_err(|source| self.refused(source))?;
-        tracing::info!(
-            secret = self.name,
-            "the certificate authority took a step of its rotation"
-        );
-        self.seen = Expect::Seen {
-            uid: written.uid,
-            resource_version: written.resource_version,
-        };
-        self.current.send_replace(Arc::new(next));
-        Ok(())
-    }
-
-    /// Whether the Secret holds a CA, which becomes the current one.
-    async fn read(&mut self) -> Result<bool, AuthorityError> {
-        let unread = |error| AuthorityError::Read {
-            name: self.name.clone(),
-            source: Box::new(error),
-        };
-        let secret = self.secrets.get(&self.name).await.map_err(unread)?;
-        let data = secret.data.unwrap_or_default();
-        let seen = Expect::Seen {
-            uid: secret.metadata.uid.unwrap_or_default().into(),
-            resource_version: secret.metadata.resource_version.unwrap_or_default().into(),
-        };
-        if data.is_empty() || seen == self.seen {
-            self.seen = seen;
-            return Ok(!data.is_empty());
-        }
-        let data: BTreeMap<_, _> = data.into_iter().map(|(key, value)| (key, value.0)).collect();
-        let authority = AuthorityState::from_data(&data)
-            .and_then(|state| Authority::resume("trustplane", self.policy, state))
-            .map_err(|source| self.unusable(source))?;
-        self.seen = seen;
-        self.current.send_replace(Arc::new(authority));
-        Ok(true)
-    }
-
-    /// Puts the CA in memory into the Secret. Whether we did it; if not, somebody else was faster.
-    async fn fill(&mut self) -> Result<bool, AuthorityError> {
-        let wish = self.wish(&self.current.borrow());
-        match self.anyone.apply(&wish).await {
-            Ok(written) => {
-                self.seen = Expect::Seen {
-                    uid: written.uid,
-                    resource_version: written.resource_version,
-                };
-                Ok(true)
-            }
-            Err(error) if error.is_stale() => Ok(false),
-            Err(error) => Err(self.refused(error)),
-        }
-    }
-
-    fn wish(&self, authority: &Authority) -> Apply {
-        let data = authority.state().to_data().into_iter();
-        let data: Map<_, _> = data
-            .map(|(key, value)| (key, Value::from(STANDARD.encode(value.expose()))))
-            .collect();
-        Apply {
-            manifest: Manifest::new(SECRET, Some(&self.namespace), &self.name)
-                .with("data", Value::Object(data)),
-            expect: self.seen.clone(),
-            conflicts: Conflicts::Force,
-        }
-    }
-
-    fn refused(&self, source: WriteError) -> AuthorityError {
-        AuthorityError::Write {
-            name: self.name.clone(),
-            source,
-        }
+    fn take(&self, authority: Authority) {
+        self.0.current.send_replace(Arc::new(authority));
     }
 
     fn unusable(&self, source: CaError) -> AuthorityError {
-        AuthorityError::Authority {
-            name: self.name.clone(),
+        AuthorityError::Unusable {
+            name: self.0.kept.name().to_owned(),
             source,
         }
+    }
+}
+
+impl std::fmt::Debug for SharedAuthority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedAuthority")
+            .field("secret", &self.0.kept.name())
+            .finish_non_exhaustive()
     }
 }

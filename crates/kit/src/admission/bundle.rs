@@ -1,23 +1,29 @@
-//! Keeps `caBundle` up to date on exactly our webhook configurations.
+//! Keeps `caBundle` up to date on exactly our entries of exactly our webhook configurations.
+//!
+//! A configuration belongs to whoever installed it; ours is one field of some entries. It is written by a merge patch and
+//! not by server-side apply, which knows no such thing as a part of an entry: it would make us a holder of the whole entry,
+//! and an upgrade that drops one would meet a rest of it that is no valid webhook, and fail.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use http::Method;
 use jiff::Timestamp;
+use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::watch;
-use trustplane_plan::{
-    Apply, Class, Classified, Conflicts, Expect, Kind, Manifest, Meta, Never, ObjectRef, Plan, Scope, Step,
-};
-use trustplane_process::ca::Authority;
+use trustplane_plan::{Class, Classified, Kind, Meta, ObjectRef, Plan, Scope, Step, Target};
 
-use super::Effect;
+use super::{AuthorityError, Effect, SharedAuthority, Webhook};
 use crate::{
-    controller::Controller,
+    apply::{Attempt, Call, WriteError, judge},
+    controller::{Controller, Executor, Fault},
     rights::Rights,
     watch::{Slim, Store, WatchSpec},
 };
+
+/// Merges lists of built-in kinds by the key of their items: here the name of an entry.
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// What we read of a webhook configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -39,25 +45,35 @@ struct ClientConfig {
     ca_bundle: Option<String>,
 }
 
-/// The controller that writes the CA bundle into one webhook configuration. The configuration itself belongs to whoever
-/// installed it; we own the one field, and never add or remove an entry.
+/// The controller that writes the CA bundle into one webhook configuration. It never adds or removes an entry, and leaves
+/// entries alone that are not ours.
 pub struct BundleKeeper {
-    kind: Kind,
+    effect: Effect,
+    entries: Vec<String>,
     store: Store<Configuration>,
-    authority: watch::Receiver<Arc<Authority>>,
+    authority: SharedAuthority,
+    client: Client,
 }
 
 impl BundleKeeper {
-    /// Keeps the configuration that `store` watches.
+    /// The field manager.
+    pub const MANAGER: &str = "trustplane-webhook-bundle";
+
+    /// Keeps the entries of these webhooks in the configuration that `store` watches.
     pub fn new(
         effect: Effect,
+        webhooks: &[Webhook],
         store: Store<Configuration>,
-        authority: watch::Receiver<Arc<Authority>>,
+        authority: SharedAuthority,
+        client: Client,
     ) -> Self {
+        let ours = webhooks.iter().filter(|webhook| webhook.effect == effect);
         Self {
-            kind: kind(effect),
+            effect,
+            entries: ours.map(|webhook| webhook.name.clone()).collect(),
             store,
             authority,
+            client,
         }
     }
 
@@ -92,65 +108,123 @@ pub struct Input {
     bundle: String,
 }
 
-/// It cannot fail by itself: it reads a store.
+/// The bundle, to be put into some entries of one version of a configuration.
+pub struct Announcement {
+    target: Target,
+    uid: Arc<str>,
+    resource_version: Arc<str>,
+    entries: Vec<String>,
+    /// As it stands in the object: base64 of PEM.
+    bundle: String,
+}
+
+impl fmt::Debug for Announcement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "caBundle of {} in {}", self.entries.join(", "), self.target)
+    }
+}
+
+/// Why a bundle is not up to date.
 #[derive(Debug, thiserror::Error)]
-pub enum BundleError {}
+pub enum BundleError {
+    /// The CA cannot be read.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    /// The configuration cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
 
 impl Classified for BundleError {
     fn class(&self) -> Class {
-        match *self {}
+        match self {
+            Self::Authority(AuthorityError::Absent(_) | AuthorityError::Unusable { .. }) => Class::User,
+            Self::Authority(AuthorityError::Read { source, .. } | AuthorityError::Write { source, .. })
+            | Self::Write(source) => source.class(),
+            Self::Authority(AuthorityError::Answer(_) | AuthorityError::Contended(_)) => Class::Transient,
+        }
     }
 
     fn reason(&self) -> &'static str {
-        match *self {}
+        match self {
+            Self::Authority(_) => "AuthorityUnreadable",
+            Self::Write(error) => error.reason(),
+        }
     }
 }
 
 impl Controller for BundleKeeper {
     type Key = ObjectRef;
     type Input = Input;
-    type Action = Never;
+    type Action = Announcement;
     type Error = BundleError;
 
     fn name(&self) -> &'static str {
-        "webhook-bundle"
+        match self.effect {
+            Effect::Validating => "validating-bundle",
+            Effect::Mutating => "mutating-bundle",
+        }
     }
 
     async fn gather(&self, key: &ObjectRef) -> Result<Option<Input>, BundleError> {
-        let bundle = self.authority.borrow().bundle_pem();
-        Ok(self.store.get(key).map(|live| Input {
+        let Some(live) = self.store.get(key) else {
+            return Ok(None);
+        };
+        // Read live: a leader that has just begun would otherwise put the bundle back that it remembers.
+        let authority = self.authority.refresh().await?;
+        Ok(Some(Input {
             meta: live.meta.clone(),
             configuration: live.value.clone(),
-            bundle,
+            bundle: authority.bundle_pem(),
         }))
     }
 
-    fn decide(&self, input: &Input, _now: Timestamp) -> Plan {
-        plan(&self.kind, input)
+    fn decide(&self, input: &Input, _now: Timestamp) -> Plan<Announcement> {
+        plan(kind(self.effect), &self.entries, input)
     }
 
-    async fn perform(&self, action: Never) -> Result<(), BundleError> {
-        match action {}
+    async fn perform(&self, wish: Announcement) -> Result<(), BundleError> {
+        let attempt = Attempt::new("update", &wish.target);
+        let path = wish.target.kind.object_path(&wish.target.object);
+        let path = format!("{path}?fieldManager={}&fieldValidation=Strict", Self::MANAGER);
+        let entry = |name| json!({ "name": name, "clientConfig": { "caBundle": wish.bundle } });
+        let body = json!({
+            "metadata": { "uid": &*wish.uid, "resourceVersion": &*wish.resource_version },
+            "webhooks": wish.entries.iter().map(entry).collect::<Vec<_>>(),
+        });
+        let call = Call::write(Method::PATCH, path, STRATEGIC_MERGE_PATCH, &body);
+        judge(&attempt, call.send(&self.client).await)?;
+        Ok(())
+    }
+
+    async fn execute(&self, plan: Plan<Announcement>, executor: &Executor) -> Result<(), Fault<BundleError>> {
+        let done = executor.carry_out(self, plan).await;
+        // It is a write like any other, also when it is stale.
+        done.map_err(|fault| match fault {
+            Fault::Controller(BundleError::Write(error)) => Fault::Write(error),
+            other => other,
+        })
     }
 }
 
-fn plan(kind: &Kind, input: &Input) -> Plan {
+fn plan(kind: Kind, ours: &[String], input: &Input) -> Plan<Announcement> {
     let bundle = STANDARD.encode(&input.bundle);
-    let current = |entry: &Entry| entry.client_config.ca_bundle.as_deref() == Some(&bundle);
+    let differs = |entry: &&Entry| {
+        ours.contains(&entry.name) && entry.client_config.ca_bundle.as_deref() != Some(&bundle)
+    };
+    let entries = input.configuration.webhooks.iter().filter(differs);
+    let entries: Vec<_> = entries.map(|entry| entry.name.clone()).collect();
     let mut plan = Plan::default();
-    if !input.meta.is_terminating() && !input.configuration.webhooks.iter().all(current) {
-        let entries = input.configuration.webhooks.iter();
-        let entries: Vec<_> = entries
-            .map(|entry| json!({"name": entry.name, "clientConfig": {"caBundle": bundle}}))
-            .collect();
-        plan.push(Step::Apply(Apply {
-            manifest: Manifest::new(kind.clone(), None, input.meta.object.name())
-                .with("webhooks", entries.into()),
-            expect: Expect::Seen {
-                uid: input.meta.uid.clone(),
-                resource_version: input.meta.resource_version.clone(),
+    if !input.meta.is_terminating() && !entries.is_empty() {
+        plan.push(Step::Call(Announcement {
+            target: Target {
+                kind,
+                object: input.meta.object.clone(),
             },
-            conflicts: Conflicts::Force,
+            uid: input.meta.uid.clone(),
+            resource_version: input.meta.resource_version.clone(),
+            entries,
+            bundle,
         }));
     }
     plan
@@ -178,19 +252,22 @@ mod tests {
     }
 
     #[test]
-    fn writes_the_bundle_alone_and_then_rests() {
-        let kind = kind(Effect::Validating);
-        let plan = super::plan(&kind, &input(&[None, Some("b2xk")]));
-        let [Step::Apply(apply)] = plan.steps.as_slice() else {
-            panic!("expected one apply: {plan:?}")
+    fn only_our_entries_that_differ_are_written_and_then_it_rests() {
+        let ours = ["w0".to_owned(), "w1".to_owned(), "w2".to_owned()];
+        let plan = |bundles: &[Option<&str>]| plan(kind(Effect::Validating), &ours, &input(bundles));
+        let made = plan(&[None, Some("b2xk"), Some("cGVt"), Some("theirs")]);
+        let [Step::Call(wish)] = made.steps.as_slice() else {
+            panic!("expected one write: {made:?}")
         };
         assert_eq!(
-            apply.manifest.wish(),
-            json!({"webhooks": [
-                {"name": "w0", "clientConfig": {"caBundle": "cGVt"}},
-                {"name": "w1", "clientConfig": {"caBundle": "cGVt"}},
-            ]})
+            (wish.entries.join(" "), wish.bundle.as_str()),
+            ("w0 w1".to_owned(), "cGVt")
         );
-        assert!(super::plan(&kind, &input(&[Some("cGVt"), Some("cGVt")])).is_empty());
+        assert_eq!(
+            made.steps[0].to_string(),
+            "call caBundle of w0, w1 in ValidatingWebhookConfiguration ours"
+        );
+        assert!(plan(&[Some("cGVt"), Some("cGVt"), Some("cGVt"), None]).is_empty());
+        assert!(plan(&[]).is_empty(), "an entry that is not there is not made");
     }
 }

@@ -14,12 +14,13 @@
 
 mod authority;
 mod bundle;
+mod kept;
 mod server;
 mod spec;
 mod verdict;
 
-pub use authority::{AuthorityError, SharedAuthority};
+pub use authority::{AuthorityError, AuthorityOptions, SharedAuthority};
 pub use bundle::BundleKeeper;
-pub use server::{Judge, Judges, MAX_REVIEW};
+pub use server::{Judge, Judges, JudgesError, MAX_REVIEW};
 pub use spec::{Effect, Failure, Operation, Webhook};
 pub use verdict::{Request, Verdict};

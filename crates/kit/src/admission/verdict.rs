@@ -1,9 +1,13 @@
 //! What a judge sees and says, and how the API server hears it.
 
+use axum::http::StatusCode;
 use kube::core::{
     DynamicObject,
-    admission::{AdmissionRequest, AdmissionResponse, AdmissionReview},
+    admission::{AdmissionRequest, AdmissionResponse},
 };
+use strum::IntoStaticStr;
+
+use super::Effect;
 
 /// What a judge sees: the old and the new object, who asks, and whether it is only a dry run.
 pub type Request = AdmissionRequest<DynamicObject>;
@@ -30,6 +34,54 @@ pub enum Verdict {
         /// The rule that it breaks, without the value.
         rule: String,
     },
+    /// The judge cannot tell, because something that it had to read is out of reach. What becomes of the request is up to
+    /// the failure policy of the webhook.
+    Undecided {
+        /// What is out of reach, without a value.
+        why: String,
+    },
+}
+
+/// Why a review has no verdict. The words reach the user who made the request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum Unanswered {
+    #[error("too many reviews at once")]
+    Busy,
+    #[error("the review is too large")]
+    TooLarge,
+    #[error("the review did not arrive in time")]
+    SlowBody,
+    #[error("the body is not an AdmissionReview with a request")]
+    Malformed,
+    #[error("the judge did not answer in time")]
+    Timeout,
+    #[error("the judge failed")]
+    Panic,
+    #[error("the judge may not change the object, but wants to")]
+    Overreach,
+    #[error("{0}")]
+    Undecided(String),
+}
+
+impl Unanswered {
+    /// The label in metrics.
+    pub fn outcome(&self) -> &'static str {
+        self.into()
+    }
+
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::Malformed => StatusCode::BAD_REQUEST,
+            // For this code, and no other of its kind, the API server passes our words on to the user.
+            Self::Timeout | Self::Panic | Self::Overreach | Self::Undecided(_) => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
+        }
+    }
 }
 
 impl Verdict {
@@ -46,33 +98,37 @@ impl Verdict {
         }
     }
 
-    /// The answer to the API server.
-    pub(super) fn answer(self, request: &Request) -> AdmissionReview<DynamicObject> {
+    /// The answer to the API server, and its label in metrics.
+    pub(super) fn answer(
+        self,
+        request: &Request,
+        effect: Effect,
+    ) -> Result<(&'static str, AdmissionResponse), Unanswered> {
         let mut response = AdmissionResponse::from(request);
-        let warnings = match self {
-            Self::Allow { warnings } => warnings,
-            Self::Change { patch, warnings } => match response.clone().with_patch(patch) {
-                Ok(changed) => {
-                    response = changed;
-                    warnings
-                }
-                Err(_) => return AdmissionResponse::invalid("the change could not be encoded").into_review(),
-            },
+        let (outcome, warnings) = match self {
+            Self::Allow { warnings } => ("allowed", warnings),
+            Self::Change { .. } if effect == Effect::Validating => return Err(Unanswered::Overreach),
+            Self::Change { patch, warnings } => {
+                response = response.with_patch(patch).map_err(|_| Unanswered::Panic)?;
+                ("changed", warnings)
+            }
             Self::Deny { field, rule } => {
                 response = response.deny(format!("{field}: {rule}"));
                 response.result.code = 422;
                 response.result.reason = "Invalid".to_owned();
-                Vec::new()
+                ("denied", Vec::new())
             }
+            Self::Undecided { why } => return Err(Unanswered::Undecided(why)),
         };
         response.warnings = (!warnings.is_empty()).then_some(warnings);
-        response.into_review()
+        Ok((outcome, response))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use kube::core::admission::AdmissionReview;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -92,12 +148,15 @@ mod tests {
         review.try_into().unwrap()
     }
 
+    fn answer(verdict: Verdict, effect: Effect) -> Result<Value, Unanswered> {
+        let (_, response) = verdict.answer(&request(), effect)?;
+        Ok(serde_json::to_value(response.into_review()).unwrap()["response"].clone())
+    }
+
     #[test]
     fn a_denial_names_the_field_and_the_rule() {
-        let review =
-            serde_json::to_value(Verdict::deny("spec.source", "must not be empty").answer(&request()))
-                .unwrap();
-        let response = &review["response"];
+        let denial = Verdict::deny("spec.source", "must not be empty");
+        let response = answer(denial, Effect::Validating).unwrap();
         assert_eq!(response["uid"], "u1");
         assert_eq!(response["allowed"], false);
         assert_eq!(response["status"]["code"], 422);
@@ -105,15 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_a_json_patch_and_warnings_are_kept() {
+    fn a_change_is_a_json_patch_and_for_mutating_webhooks_alone() {
         let patch = serde_json::from_value(json!([{"op": "add", "path": "/data", "value": {}}])).unwrap();
-        let verdict = Verdict::Change {
+        let change = Verdict::Change {
             patch,
             warnings: vec!["look".into()],
         };
-        let review = serde_json::to_value(verdict.answer(&request())).unwrap();
-        assert_eq!(review["response"]["allowed"], true);
-        assert_eq!(review["response"]["patchType"], "JSONPatch");
-        assert_eq!(review["response"]["warnings"][0], "look");
+        let response = answer(change.clone(), Effect::Mutating).unwrap();
+        assert_eq!(response["allowed"], true);
+        assert_eq!(response["patchType"], "JSONPatch");
+        assert_eq!(response["warnings"][0], "look");
+        assert_eq!(answer(change, Effect::Validating), Err(Unanswered::Overreach));
     }
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, api::PostParams};
 
 use super::{Capability, Lack};
+use crate::rights::Rights;
 
 /// What the API server told us about ourselves.
 #[derive(Debug, Default)]
@@ -57,14 +58,14 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What a capability lacks.
-    pub fn lack(&self, capability: &Capability) -> Lack {
+    /// What a capability lacks that needs these rights.
+    pub fn lack(&self, capability: &Capability, rights: &Rights) -> Lack {
         let crds = (capability.crds)().into_iter();
         let crds = crds.map(|crd| format!("{}.{}", crd.spec.names.plural, crd.spec.group));
         let rights = if self.incomplete {
             BTreeSet::new()
         } else {
-            (capability.rights)().lacking(&self.granted)
+            rights.lacking(&self.granted)
         };
         Lack {
             crds: crds.filter(|crd| self.missing.contains(crd)).collect(),

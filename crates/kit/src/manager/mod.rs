@@ -21,7 +21,7 @@ mod context;
 mod facts;
 mod webhooks;
 
-use std::{io::Write, process::ExitCode, sync::Arc};
+use std::{error::Error, io::Write, process::ExitCode, sync::Arc};
 
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -46,17 +46,30 @@ use crate::{
 pub fn main(component: &'static str, version: &'static str, known: &[Capability]) -> ExitCode {
     let arguments: ManagerArgs = trustplane_process::args::parse().unwrap_or_else(|error| error.exit());
     let outcome = match arguments.command {
-        Some(Command::Describe) => print_description(version, known),
+        Some(Command::Describe) => print_description(version, known).map(|()| ExitCode::SUCCESS),
         None => run(arguments, component, version, known),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(%error, "cannot go on");
-            // Before logging was set up, nobody has heard of it yet.
-            let _ = writeln!(std::io::stderr(), "error: {error}");
-            ExitCode::FAILURE
+    outcome.unwrap_or_else(|error| {
+        tell(&*error);
+        ExitCode::FAILURE
+    })
+}
+
+/// Says once why the process cannot start: in the log, or before there is one on stderr.
+fn tell(error: &(dyn Error + 'static)) {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |&error| error.source()) {
+        let cause = cause.to_string();
+        // Many errors tell their cause themselves.
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
+    }
+    if tracing::dispatcher::has_been_set() {
+        tracing::error!(error = text, "cannot start");
+    } else {
+        // Without stderr there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "error: {text}");
     }
 }
 
@@ -82,7 +95,7 @@ fn run(
     component: &'static str,
     version: &'static str,
     known: &[Capability],
-) -> Result<(), StartError> {
+) -> Result<ExitCode, StartError> {
     // A name that does not exist is told before anything is started.
     let named = arguments
         .capabilities
@@ -100,7 +113,7 @@ fn run(
         let clients = Clients::new(arguments.kube.config().await?, identity, fence)?;
         let chosen = match named {
             Some(named) => named,
-            None => possible(&clients, &arguments.namespace, known).await?,
+            None => possible(&clients, &arguments, known).await?,
         };
         let context = context(&frame, clients, &arguments).await?;
         for capability in &chosen {
@@ -115,20 +128,29 @@ fn run(
             dry_run = arguments.dry_run,
             "running"
         );
-        Ok(frame.run().await?)
+        // Why it ends it says itself.
+        Ok(match frame.run().await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        })
     })
 }
 
 /// The capabilities whose CRDs and rights exist; the log says which, and why the others do not run.
 async fn possible(
     clients: &Clients,
-    namespace: &str,
+    arguments: &ManagerArgs,
     known: &[Capability],
 ) -> Result<Vec<Capability>, kube::Error> {
-    let facts = Facts::gather(&clients.call, namespace, known).await?;
+    let facts = Facts::gather(&clients.call, &arguments.namespace, known).await?;
     let mut possible = Vec::new();
     for capability in known {
-        let lack = facts.lack(capability);
+        let rights = if webhooks::are_served(arguments) {
+            capability.rights_in(&arguments.name)
+        } else {
+            (capability.rights)()
+        };
+        let lack = facts.lack(capability, &rights);
         if lack.is_nothing() {
             possible.push(capability.clone());
         } else {

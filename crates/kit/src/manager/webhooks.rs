@@ -2,27 +2,35 @@
 
 use std::{
     mem,
+    net::SocketAddr,
     sync::{Arc, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use axum::Router;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use trustplane_plan::ObjectRef;
 use trustplane_process::{
-    ca::{Authority, LeafKeeper, LeafRequest, Policy, Usage},
+    ca::{LeafKeeper, LeafRequest, Usage},
     serve::Limits,
     tls::{CertifiedKeys, ServerTls, serve_tls},
 };
 
 use super::{Capability, Context, ManagerArgs, StartError};
 use crate::{
-    admission::{BundleKeeper, Effect, SharedAuthority, Webhook},
+    admission::{AuthorityOptions, BundleKeeper, Effect, SharedAuthority, Webhook},
     apply::Writer,
-    controller::{Executor, Options, Runner, feed},
+    controller::{Controller, Executor, Options, Runner, feed},
     queue::{Lane, Policy as QueuePolicy, Queue},
     rights::Rights,
 };
 
-const MANAGER: &str = "trustplane-webhook-bundle";
+/// How long a process that ends goes on answering: the API server hears a moment later that it should call another replica.
+const LINGER: Duration = Duration::from_secs(5);
+/// How long running reviews may take after that. Both together stay below the deadline of a shutdown.
+const DRAIN: Duration = Duration::from_secs(10);
 
 /// The Secret with the CA of a process. The installation makes it, empty.
 fn authority_name(process: &str) -> String {
@@ -30,12 +38,8 @@ fn authority_name(process: &str) -> String {
 }
 
 fn effects(webhooks: &[Webhook]) -> impl Iterator<Item = Effect> {
-    let has = |effect| webhooks.iter().any(move |webhook| webhook.effect == effect);
-    let (validating, mutating) = (has(Effect::Validating), has(Effect::Mutating));
-    [(Effect::Validating, validating), (Effect::Mutating, mutating)]
-        .into_iter()
-        .filter(|(_, has)| *has)
-        .map(|(e, _)| e)
+    let has = |effect: &Effect| webhooks.iter().any(|webhook| webhook.effect == *effect);
+    [Effect::Validating, Effect::Mutating].into_iter().filter(has)
 }
 
 /// What serving these webhooks needs in a process of this name.
@@ -49,6 +53,11 @@ pub fn rights(process: &str, webhooks: &[Webhook]) -> Rights {
     })
 }
 
+/// Whether webhooks are served at all. In a dry run they are not: to serve them takes a CA, and that is written.
+pub fn are_served(arguments: &ManagerArgs) -> bool {
+    arguments.webhook_bind_address.port().is_some() && !arguments.dry_run
+}
+
 /// Serves what the capabilities have registered; nothing is opened where there is nothing to serve.
 pub async fn serve(
     context: &Context,
@@ -56,26 +65,51 @@ pub async fn serve(
     chosen: &[Capability],
 ) -> Result<(), StartError> {
     let judges = mem::take(&mut *context.judges.lock().unwrap_or_else(PoisonError::into_inner));
-    if judges.is_empty() {
+    let webhooks: Vec<_> = chosen
+        .iter()
+        .flat_map(|capability| (capability.webhooks)())
+        .collect();
+    judges.check(&webhooks)?;
+    if judges.is_empty() || !are_served(arguments) {
         return Ok(());
     }
     let Some(listener) = arguments.webhook_bind_address.listen().await? else {
         return Ok(());
     };
     let (namespace, name) = (arguments.namespace.as_str(), arguments.name.as_str());
-    let authority_name = authority_name(name);
-    let shared = SharedAuthority::open(
+    let authority = SharedAuthority::open(
         &context.clients,
-        (namespace, &authority_name),
-        Policy::default(),
+        (namespace, &authority_name(name)),
+        AuthorityOptions::default(),
         &context.metrics,
     )
     .await?;
-    let authority = shared.subscribe();
+    let address = listener.local_addr()?;
+    let (keys, request) = (CertifiedKeys::new(), leaf_request(namespace, name, address));
+    let leaf = LeafKeeper::new(authority.subscribe(), request, vec![keys.clone()]);
+    let mut leaf = leaf.metrics(&context.metrics);
+    // The first certificate is there before the first connection.
+    leaf.tick()?;
+    let config = ServerTls::new(keys).build()?;
+    let router = judges.router(&context.metrics);
+    tracing::info!(%address, webhooks = webhooks.len(), "serving webhooks");
+    context
+        .supervisor
+        .spawn("webhook", answer(listener, config, router, context.stop()));
+    context.supervisor.spawn("webhook-leaf", leaf.run(context.stop()));
+    context.spawn(
+        "authority",
+        authority.clone().run(context.leading.clone(), context.stop()),
+    );
+    for effect in effects(&webhooks) {
+        keep_bundle(context, effect, name, &webhooks, authority.clone());
+    }
+    Ok(())
+}
 
-    let keys = CertifiedKeys::new();
-    let address = listener.local_addr()?.ip();
-    let request = LeafRequest {
+fn leaf_request(namespace: &str, name: &str, address: SocketAddr) -> LeafRequest {
+    let address = address.ip();
+    LeafRequest {
         name: name.to_owned(),
         dns: vec![
             format!("{name}.{namespace}.svc"),
@@ -88,53 +122,48 @@ pub async fn serve(
             .collect(),
         usage: Usage::Server,
         ..LeafRequest::default()
-    };
-    let mut leaf = LeafKeeper::new(authority.clone(), request, vec![keys.clone()]);
-    // The first certificate is there before the first connection.
-    leaf.tick()?;
-    let config = ServerTls::new(keys).build()?;
-    let router = judges.router(&context.metrics);
-
-    context.supervisor.spawn(
-        "webhook",
-        serve_tls(listener, config, router, Limits::default(), context.stop()),
-    );
-    context.supervisor.spawn("webhook-leaf", leaf.run(context.stop()));
-    context.spawn("authority", shared.run(context.leading.clone(), context.stop()));
-    let webhooks: Vec<_> = chosen
-        .iter()
-        .flat_map(|capability| (capability.webhooks)())
-        .collect();
-    for effect in effects(&webhooks) {
-        keep_bundle(context, effect, name, authority.clone());
     }
-    Ok(())
+}
+
+/// Answers until a moment after `stop`.
+async fn answer(listener: TcpListener, config: Arc<ServerConfig>, router: Router, stop: CancellationToken) {
+    let limits = Limits {
+        drain: DRAIN,
+        ..Limits::default()
+    };
+    let silent = CancellationToken::new();
+    let server = serve_tls(listener, config, router, limits, silent.clone());
+    let lingering = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+        silent.cancel();
+    };
+    tokio::join!(server, lingering);
 }
 
 fn keep_bundle(
     context: &Context,
     effect: Effect,
     name: &str,
-    mut authority: watch::Receiver<Arc<Authority>>,
+    webhooks: &[Webhook],
+    authority: SharedAuthority,
 ) {
-    let task = match effect {
-        Effect::Validating => "validating-bundle",
-        Effect::Mutating => "mutating-bundle",
-    };
     let subscription = context.watches.subscribe(BundleKeeper::watch(effect, name));
-    let store = subscription.store();
+    let (store, client) = (subscription.store(), context.clients.call.clone());
+    let mut changes = authority.subscribe();
+    let keeper = BundleKeeper::new(effect, webhooks, store.clone(), authority, client.clone());
+    let task = keeper.name();
     let queue = Queue::new(task, QueuePolicy::default(), rand::random(), &context.metrics);
-    let writer = Writer::new(context.clients.call.clone(), MANAGER, &context.metrics);
+    let writer = Writer::new(client, BundleKeeper::MANAGER, &context.metrics);
     let executor = Executor::new(writer, context.events.clone(), &context.metrics).dry_run(context.dry_run);
-    let keeper = BundleKeeper::new(effect, store.clone(), authority.clone());
     let runner = Runner::new(keeper, queue.clone(), executor, Options::default())
         .after_store(&store)
         .while_leading(context.leading.clone())
         .report_to(&context.readiness, &context.liveness, &context.state);
     // A new bundle concerns the configuration although the configuration did not change.
-    let (object, changed) = (ObjectRef::new(None, name), queue.clone());
+    let (object, changed, stop) = (ObjectRef::new(None, name), queue.clone(), context.stop());
     context.spawn(format!("{task}-authority"), async move {
-        while authority.changed().await.is_ok() {
+        while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
             changed.add(object.clone(), Lane::Urgent);
         }
     });
@@ -148,4 +177,24 @@ fn keep_bundle(
         ),
     );
     context.spawn(task, runner.run(context.stop()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_ends_is_reachable_for_a_moment_longer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let config = ServerTls::new(CertifiedKeys::new()).build().unwrap();
+        let server = tokio::spawn(answer(listener, config, Router::new(), stop.clone()));
+        // Without waiting for it: the clock moves whenever everybody waits.
+        let reachable = || std::net::TcpStream::connect(at).is_ok();
+        stop.cancel();
+        tokio::time::sleep(LINGER - Duration::from_millis(1)).await;
+        assert!(reachable());
+        server.await.unwrap();
+        assert!(!reachable());
+    }
 }

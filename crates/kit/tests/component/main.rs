@@ -8,6 +8,12 @@
     reason = "a test stops at the first surprise, and tells what it saw"
 )]
 
+mod admission_authority;
+mod admission_bundle;
+mod admission_calls;
+mod admission_crash;
+mod admission_rig;
+mod admission_rotation;
 mod apply;
 mod events;
 mod fence;

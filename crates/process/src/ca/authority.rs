@@ -69,10 +69,15 @@ impl Authority {
             .any(|certificate| certificate == leaf.issuer())
     }
 
+    /// Whether its CA is alive at `now`, so that it can issue.
+    pub fn can_sign(&self, now: Timestamp) -> bool {
+        now < self.state.current.expires
+    }
+
     /// Signs a leaf. It never outlives its CA, nor the policy's leaf life.
     pub fn issue(&self, request: &LeafRequest, now: Timestamp) -> Result<Leaf, CaError> {
         let ca = &self.state.current;
-        if now >= ca.expires {
+        if !self.can_sign(now) {
             return Err(CaError::Expired(ca.expires));
         }
         let life = request

@@ -110,6 +110,8 @@ impl LeafKeeper {
     pub async fn run(mut self, stop: CancellationToken) {
         let mut authority = self.authority.clone();
         loop {
+            // Before the look, so that a change during it is not missed.
+            authority.mark_unchanged();
             let wait = match self.tick() {
                 Ok(again) => {
                     let left = again.duration_since(self.clock.now());
@@ -120,7 +122,6 @@ impl LeafKeeper {
                     RETRY
                 }
             };
-            authority.mark_unchanged();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 // Without a sender the authority stays as it is, and leaves are still renewed.

@@ -52,6 +52,17 @@ impl Authority {
         })
     }
 
+    /// Steps until it can sign at `now`: for an authority that nobody has stepped for so long that its CA has expired.
+    pub fn revive(mut self, now: Timestamp) -> Result<Self, CaError> {
+        while !self.can_sign(now) {
+            let Some(next) = self.step(now)?.next else {
+                return Err(CaError::Expired(self.state.current.expires));
+            };
+            self = next;
+        }
+        Ok(self)
+    }
+
     fn due(&self) -> (Due, Timestamp) {
         let AuthorityState {
             current,

@@ -11,6 +11,7 @@
     reason = "a test stops at the first surprise, and tells what it saw"
 )]
 
+mod admission;
 mod answers;
 mod connections;
 mod crashes;

@@ -8,20 +8,28 @@ use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Answer, Fault, Match, Rule, Verb};
 use trustplane_testkit::{DEADLINE, wait_for};
 
+use crate::admission::{address, all_at, configure, in_force};
 use crate::stage::{SOURCE_NAME, Stage, aim, remove, replica, secret};
 
 #[tokio::test]
 async fn rights_used_are_rights_granted() -> Result<()> {
-    let stage = Stage::new("least").await?;
+    let stage = Stage::serving("least", "sample").await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
     // A server that does not stream lists is listed by pages: the right to list is for that.
-    for resource in ["secrets", "mirrors"] {
+    for resource in [
+        "secrets",
+        "mirrors",
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+    ] {
         let streams = Match::verb(Verb::Watch).resource(resource);
         stage
             .proxy
             .add(Rule::new(streams, Fault::Answer(Answer::invalid())).once());
     }
-    let (_, running) = stage.start(&replica(), "all").await?;
+    let (_, running) = stage.start(&stage.server("sample"), "all").await?;
+    configure(&stage, &all_at(address(&running).await?)).await?;
+    in_force(&stage).await?;
     let sandbox = &stage.sandbox;
     stage.set_source("one").await?;
     stage

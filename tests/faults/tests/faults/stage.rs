@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Rights;
 use trustplane_kit::watch::Tuning;
 use trustplane_process::backoff::Backoff;
 use trustplane_sample::api::{Mirror, MirrorSpec, SOURCE};
@@ -29,22 +30,28 @@ const MANAGER: &str = "trustplane-manager";
 /// The source that most tests use.
 pub const SOURCE_NAME: &str = "source";
 
-/// The rights of the controller alone: no lease.
+/// The rights of a process that serves no webhooks.
 pub fn rules() -> Rules {
-    let rights = process_rights(MANAGER).and((capability().rights)());
+    granted(process_rights(MANAGER).and((capability().rights)()))
+}
+
+fn granted(rights: Rights) -> Rules {
     Rules {
         cluster: rights.cluster,
         namespaced: rights.namespaced,
     }
 }
 
-/// The real binary, as one of several replicas.
-pub fn replica() -> Program {
+fn binary() -> Program {
     Program::new(env!("CARGO_BIN_EXE_sample-manager"))
         .arg("--admin-bind-address=127.0.0.1:0")
-        .arg("--webhook-bind-address=0")
         .arg("--log-format=json")
         .arg("--capabilities=mirror")
+}
+
+/// The real binary, as one of several replicas.
+pub fn replica() -> Program {
+    binary().arg("--webhook-bind-address=0")
 }
 
 /// The real binary, with no rival.
@@ -93,13 +100,38 @@ impl Stage {
     }
 
     pub async fn on(plane: Arc<ControlPlane>, name: &str) -> Result<Self> {
+        Self::with(plane, name, |_| rules()).await
+    }
+
+    /// A stage for processes that serve webhooks, under the unique form of this name: it is that of their configurations.
+    pub async fn serving(name: &str, process: &str) -> Result<Self> {
+        let plane = ControlPlane::shared().await?;
+        Self::with(plane, name, |sandbox| {
+            let process = sandbox.unique(process);
+            granted(process_rights(&process).and(capability().rights_in(&process)))
+        })
+        .await
+    }
+
+    async fn with(
+        plane: Arc<ControlPlane>,
+        name: &str,
+        rules: impl FnOnce(&Sandbox) -> Rules,
+    ) -> Result<Self> {
         plane.install(&(capability().crds)()).await?;
         let sandbox = Sandbox::on(plane, name).await?;
         Ok(Self {
             proxy: Proxy::start(sandbox.plane()).await?,
-            account: sandbox.apply_rbac("sample", &rules()).await?,
+            account: sandbox.apply_rbac("sample", &rules(&sandbox)).await?,
             sandbox,
         })
+    }
+
+    /// The real binary, as one of several replicas that serve webhooks.
+    pub fn server(&self, process: &str) -> Program {
+        binary()
+            .arg("--webhook-bind-address=127.0.0.1:0")
+            .arg(format!("--name={}", self.sandbox.unique(process)))
     }
 
     /// An instance behind the proxy.

@@ -75,6 +75,8 @@ fn a_long_absence_ends_in_a_working_authority() {
     let announced = settle(created.clone(), after(24));
     for (stored, name) in [(created, "created"), (announced, "announced")] {
         let late = after(1000);
+        let revived = stored.clone().revive(late).unwrap();
+        assert!(!stored.can_sign(late) && revived.can_sign(late), "{name}");
         let woken = settle(stored, late);
         let leaf = woken.issue(&request(), late).unwrap();
         assert!(woken.vouches_for(&leaf) && leaf.expires() > late, "{name}");
