@@ -102,15 +102,38 @@ impl Arena {
         self.cluster.control_plane().kubeconfig()
     }
 
-    /// Removes the CRDs of ours, which no uninstall does.
+    /// Removes the CRDs of ours, which no uninstall does, and with them their objects: also those that an interrupted test
+    /// left with a finalizer and without a controller to take it off.
     pub fn remove_definitions(&self) -> Result<()> {
-        let ours = [
-            "delete",
-            "crd",
-            "--selector",
-            "app.kubernetes.io/part-of=trustplane",
-            "--timeout=60s",
-        ];
-        say(&mut self.kubectl(&ours)).map(drop)
+        let selector = "--selector=app.kubernetes.io/part-of=trustplane";
+        let definitions = self.read(&["get", "crd", selector])?;
+        for definition in definitions["items"].as_array().into_iter().flatten() {
+            let kind = definition["metadata"]["name"]
+                .as_str()
+                .context("a CRD has a name")?;
+            self.release_all(kind)?;
+        }
+        say(&mut self.kubectl(&["delete", "crd", selector, "--timeout=60s"])).map(drop)
+    }
+
+    fn release_all(&self, kind: &str) -> Result<()> {
+        let objects = self.read(&["get", kind, "--all-namespaces"])?;
+        for object in objects["items"].as_array().into_iter().flatten() {
+            let name = object["metadata"]["name"]
+                .as_str()
+                .context("an object has a name")?;
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            let bare = r#"--patch={"metadata":{"finalizers":null}}"#;
+            say(&mut self.kubectl(&[
+                "--namespace",
+                namespace,
+                "patch",
+                kind,
+                name,
+                "--type=merge",
+                bare,
+            ]))?;
+        }
+        Ok(())
     }
 }
