@@ -39,7 +39,7 @@ use trustplane_process::metrics::Metrics;
 pub(crate) use call::{Call, JSON, MERGE_PATCH};
 pub use deadline::Deadline;
 pub use error::{Attempt, HeldField, WriteError};
-pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights};
+pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights, rehearsal_key};
 use metrics::WriteMetrics;
 pub(crate) use verdict::judge;
 

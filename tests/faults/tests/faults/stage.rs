@@ -24,7 +24,7 @@ use trustplane_testkit::{
 };
 
 /// The name under which a manager runs when nobody gives it another.
-const MANAGER: &str = "trustplane-manager";
+pub const MANAGER: &str = "trustplane-manager";
 
 /// The source that most tests use.
 pub const SOURCE_NAME: &str = "source";
@@ -38,13 +38,17 @@ pub fn rules() -> Rules {
     }
 }
 
-/// The real binary, as one of several replicas.
-pub fn replica() -> Program {
+/// The real binary.
+pub fn binary() -> Program {
     Program::new(env!("CARGO_BIN_EXE_sample-manager"))
         .arg("--admin-bind-address=127.0.0.1:0")
         .arg("--webhook-bind-address=0")
         .arg("--log-format=json")
-        .arg("--capabilities=mirror")
+}
+
+/// The real binary, as one of several replicas.
+pub fn replica() -> Program {
+    binary().arg("--capabilities=mirror")
 }
 
 /// The real binary, with no rival.
