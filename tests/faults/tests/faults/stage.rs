@@ -125,6 +125,16 @@ impl Stage {
         Ok((instance, running))
     }
 
+    /// A stage on which the controller runs in this process, and a mirror of the source is in step.
+    pub async fn settled(name: &str) -> Result<(Self, Instance, Thread)> {
+        let stage = Self::new(name).await?;
+        let (instance, running) = stage.start_alone().await?;
+        stage.set_source("0").await?;
+        stage.mirror("m", &["a"]).await?;
+        stage.says("m", "InStep").await?;
+        Ok((stage, instance, running))
+    }
+
     /// Waits until the controller has looked at a mirror of the source `n` times: it reads the source each time.
     pub async fn looks(&self, instance: &Instance, since: usize, n: usize) -> Result<()> {
         let reads = Match::verb(Verb::Get)
