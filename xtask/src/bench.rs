@@ -1,5 +1,9 @@
 //! `cargo xtask bench`: benchmarks as ratios against a peer or a floor in the same run.
 
+mod manager;
+
+use std::path::Path;
+
 use anyhow::{Result, bail};
 use trustplane_cluster::{
     cache::Cache,
@@ -8,13 +12,25 @@ use trustplane_cluster::{
 
 use crate::run;
 
-/// The benchmarks: name, package, bench target, what it shows.
-const ALL: &[(&str, &str, &str, &str)] = &[(
-    "kit",
-    "trustplane-kit",
-    "kit",
-    "latency, queue throughput, memory against kube-runtime's reflector, CPU at rest",
-)];
+struct Benchmark {
+    name: &'static str,
+    about: &'static str,
+    /// Measures on an empty control plane, and writes the results as JSON to the path.
+    run: fn(&ControlPlane, &Path) -> Result<()>,
+}
+
+const ALL: &[Benchmark] = &[
+    Benchmark {
+        name: "kit",
+        about: "latency, queue throughput, memory against kube-runtime's reflector, CPU at rest",
+        run: |plane, results| cargo("trustplane-kit", "kit", plane, results),
+    },
+    Benchmark {
+        name: "manager",
+        about: "the manager as it ships: start to ready, memory and CPU at rest",
+        run: manager::run,
+    },
+];
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
@@ -30,29 +46,32 @@ pub struct Args {
 /// Runs one benchmark against a control plane of its own.
 pub fn run(args: Args) -> Result<()> {
     let Some(name) = args.name else {
-        for (name, _, _, about) in ALL {
-            println!("{name:<8} {about}");
+        for benchmark in ALL {
+            println!("{:<8} {}", benchmark.name, benchmark.about);
         }
         return Ok(());
     };
-    let Some((_, package, target, _)) = ALL.iter().find(|(known, ..)| *known == name) else {
-        let known: Vec<_> = ALL.iter().map(|(known, ..)| *known).collect();
+    let Some(benchmark) = ALL.iter().find(|known| known.name == name) else {
+        let known: Vec<_> = ALL.iter().map(|known| known.name).collect();
         bail!("{name:?}: no such benchmark; there is {}", known.join(", "));
     };
-    let cache = Cache::locate()?;
-    let cluster = format!("bench-{}", std::process::id());
-    let control_plane = ControlPlane::up(&cluster, &Options::default())?;
-    let results = cache.root().join("bench");
+    let results = Cache::locate()?.root().join("bench");
     std::fs::create_dir_all(&results)?;
     let results = results.join(format!("{name}.json"));
-    let measured = run::run(
-        run::cargo()
-            .args(["bench", "--locked", "--package", package, "--bench", target])
-            .env("KUBECONFIG", control_plane.kubeconfig())
-            .env("TRUSTPLANE_BENCH_RESULTS", &results),
-    );
+    let cluster = format!("bench-{}", std::process::id());
+    let plane = ControlPlane::up(&cluster, &Options::default())?;
+    let measured = (benchmark.run)(&plane, &results);
     control_plane::down(&cluster)?;
     measured?;
     println!("written to {}", results.display());
     Ok(())
+}
+
+fn cargo(package: &str, target: &str, plane: &ControlPlane, results: &Path) -> Result<()> {
+    run::run(
+        run::cargo()
+            .args(["bench", "--locked", "--package", package, "--bench", target])
+            .env("KUBECONFIG", plane.kubeconfig())
+            .env("TRUSTPLANE_BENCH_RESULTS", results),
+    )
 }

@@ -6,48 +6,55 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tempfile::TempDir;
 use trustplane_cluster::cache::{Cache, Lock};
-use trustplane_cluster::node::{self, Cluster, Count, Options};
+use trustplane_cluster::node::{self, Count, Options};
+use trustplane_cluster::tools::{Tool, Toolchain};
 
 use crate::chart::helm;
+use crate::scenario::DEFINITION;
 use crate::{program, say, xtask};
 
 /// Names the clusters of a test run; without it a cluster is started that stays for the next run.
 const VARIABLE: &str = "TRUSTPLANE_TEST_CLUSTER";
 const SHARED: &str = "test-shared";
 
+/// Names the kubeconfig of a cluster that is there already; its nodes have the images.
+const KUBECONFIG: &str = "TRUSTPLANE_E2E_KUBECONFIG";
+
+/// The kubeconfig of the cluster that somebody lends us, if so.
+pub fn borrowed() -> Option<PathBuf> {
+    std::env::var_os(KUBECONFIG)
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+}
+
 /// A cluster with one node and the sample's image, for one test alone.
 #[derive(Debug)]
 pub struct Arena {
-    cluster: Cluster,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
     plugin: PathBuf,
+    home: TempDir,
     _turn: Lock,
 }
 
 impl Arena {
     /// Waits for its turn; starts the cluster and makes the image if nobody did before.
     pub fn enter() -> Result<Self> {
+        let cache = Cache::locate()?;
         let run = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
         let name = format!("{}-e2e", run.as_deref().unwrap_or(SHARED));
-        let cache = Cache::locate()?;
         let turn = Lock::wait(&cache.clusters().join(format!(".{name}.turn")), "the e2e cluster")?;
-        let cluster = node::up(
-            &name,
-            &Options {
-                nodes: Count::One,
-                owner: None,
-            },
-        )?;
-        // The cluster of a run sees one image. One that stays would keep an old one.
-        let loaded = cluster.control_plane().dir().join("sample-loaded");
-        if run.is_none() || !loaded.exists() {
-            say(xtask().args(["image", "sample-manager", "--load", &name]))
-                .context("make the sample's image")?;
-            fs::write(&loaded, "").context("remember that the image is loaded")?;
-        }
+        let kubeconfig = match borrowed() {
+            Some(kubeconfig) => kubeconfig,
+            None => own_cluster(&name, run.is_some())?,
+        };
         let arena = Self {
-            cluster,
+            kubectl: Toolchain::new(&cache).ensure(Tool::Kubernetes)?.join("kubectl"),
+            kubeconfig,
             plugin: program("kubectl-trustplane")?,
+            home: tempfile::tempdir().context("make a home for helm")?,
             _turn: turn,
         };
         arena
@@ -58,8 +65,8 @@ impl Arena {
 
     /// `kubectl` as a user who may do everything.
     pub fn kubectl(&self, arguments: &[&str]) -> Command {
-        let mut command = self.cluster.kubectl();
-        command.args(arguments);
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments);
         command
     }
 
@@ -72,18 +79,17 @@ impl Arena {
     /// `helm` on this cluster.
     pub fn helm(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = helm()?;
-        let home = self.cluster.control_plane().dir();
         command
             .args(arguments)
             .arg("--kubeconfig")
-            .arg(self.kubeconfig())
-            .env("HOME", home);
+            .arg(&self.kubeconfig)
+            .env("HOME", self.home.path());
         Ok(command)
     }
 
     /// `kubectl trustplane` on this cluster, as a user who may do everything.
     pub fn plugin(&self, arguments: &[&str]) -> Command {
-        self.plugin_as(&self.kubeconfig(), arguments)
+        self.plugin_as(&self.kubeconfig, arguments)
     }
 
     /// `kubectl trustplane` as the user of a kubeconfig.
@@ -98,19 +104,41 @@ impl Arena {
     }
 
     /// The kubeconfig of a user who may do everything.
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.cluster.control_plane().kubeconfig()
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
-    /// Removes the CRDs of ours, which no uninstall does.
+    /// Removes the sample's CRD, which no uninstall does, and with it its objects: also those that an interrupted test left
+    /// with a finalizer and without a controller to take it off.
     pub fn remove_definitions(&self) -> Result<()> {
-        let ours = [
-            "delete",
-            "crd",
-            "--selector",
-            "app.kubernetes.io/part-of=trustplane",
-            "--timeout=60s",
-        ];
-        say(&mut self.kubectl(&ours)).map(drop)
+        let definition = ["get", "crd", DEFINITION, "--ignore-not-found", "--output=name"];
+        if say(&mut self.kubectl(&definition))?.is_empty() {
+            return Ok(());
+        }
+        let objects = self.read(&["get", DEFINITION, "--all-namespaces"])?;
+        for object in objects["items"].as_array().into_iter().flatten() {
+            let name = object["metadata"]["name"].as_str().context("a name")?;
+            let namespace = object["metadata"]["namespace"].as_str().context("a namespace")?;
+            let bare = r#"--patch={"metadata":{"finalizers":null}}"#;
+            let patch = ["patch", DEFINITION, name, "--type=merge", bare];
+            say(self.kubectl(&["--namespace", namespace]).args(patch))?;
+        }
+        say(&mut self.kubectl(&["delete", "crd", DEFINITION, "--timeout=60s"])).map(drop)
     }
+}
+
+/// A cluster of our own with the sample's image on its node; gives its kubeconfig.
+fn own_cluster(name: &str, of_a_run: bool) -> Result<PathBuf> {
+    let options = Options {
+        nodes: Count::One,
+        owner: None,
+    };
+    let cluster = node::up(name, &options)?;
+    // The cluster of a run sees one image. One that stays would keep an old one.
+    let loaded = cluster.control_plane().dir().join("sample-loaded");
+    if !of_a_run || !loaded.exists() {
+        say(xtask().args(["image", "sample-manager", "--load", name])).context("make the sample's image")?;
+        fs::write(&loaded, "").context("remember that the image is loaded")?;
+    }
+    Ok(cluster.control_plane().kubeconfig())
 }

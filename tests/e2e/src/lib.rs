@@ -13,6 +13,6 @@ mod program;
 mod release;
 pub mod scenario;
 
-pub use arena::Arena;
+pub use arena::{Arena, borrowed};
 pub use program::{Said, program, say, try_say, xtask};
 pub use release::Release;

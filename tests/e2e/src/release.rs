@@ -90,14 +90,15 @@ impl<'a> Release<'a> {
             "--timeout",
             "2m",
         ])?)?;
+        self.arena.remove_definitions()?;
         say(&mut self.arena.kubectl(&[
             "delete",
             "namespace",
             &self.name,
             "--ignore-not-found",
             "--timeout=120s",
-        ]))?;
-        self.arena.remove_definitions()
+        ]))
+        .map(drop)
     }
 
     /// What the cluster says of a failure, for whoever reads the log of the test.

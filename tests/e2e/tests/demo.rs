@@ -9,14 +9,20 @@
 
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::site::Site;
-use trustplane_e2e::{say, xtask};
+use trustplane_e2e::{borrowed, say, xtask};
 
 #[test]
 fn the_demo_tells_its_story_and_clears_up() {
     // Named like the other clusters of a test run, so that its end also ends this one, whatever happens.
     let run = std::env::var("TRUSTPLANE_TEST_CLUSTER").unwrap_or_else(|_| "test-shared".to_owned());
     let name = format!("{run}-demo");
-    let told = say(xtask().args(["demo", "--exit", "--name", &name])).unwrap();
+    let mut demo = xtask();
+    demo.args(["demo", "--exit"]);
+    match borrowed() {
+        Some(kubeconfig) => demo.arg("--kubeconfig").arg(kubeconfig),
+        None => demo.args(["--name", &name]),
+    };
+    let told = say(&mut demo).unwrap();
     let titles: Vec<&str> = told
         .lines()
         .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))

@@ -20,7 +20,7 @@ const DEPLOYMENT: &str = "deployment/life-trustplane-manager";
 /// What the process wrote into the objects that the chart made empty.
 fn kept(release: &Release<'_>) -> Value {
     let key = release
-        .read(&["get", "secret", "life-trustplane-manager-key"])
+        .read(&["get", "secret", "trustplane-fingerprint"])
         .unwrap();
     assert!(
         key["data"].is_object(),

@@ -17,7 +17,7 @@ use crate::api::{MIRROR, MirrorSpec, SECRET};
 use crate::decide::{Input, decide};
 
 /// The field manager of the sample.
-pub const MANAGER: &str = "trustplane/sample";
+pub const MANAGER: &str = "trustplane-sample";
 
 /// What is kept of a mirror.
 #[derive(Debug, Deserialize)]

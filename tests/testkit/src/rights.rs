@@ -1,4 +1,6 @@
 //! What an account may do, as the roles that are made for it.
+//!
+//! They are not the kit's `Rights`: the kit is tested with this crate, and what tests it does not rest on it.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 

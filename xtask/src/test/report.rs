@@ -155,12 +155,6 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Takes down that a stage is not part of this run, and how to run it.
-    pub fn left_out(&mut self, stage: &str) {
-        self.rows
-            .push(format!("{stage:<10} not run; cargo xtask test --stage {stage}"));
-    }
-
     /// Prints the summary; fails if anything failed.
     pub fn finish(mut self) -> Result<()> {
         println!("\n{}", self.rows.join("\n"));

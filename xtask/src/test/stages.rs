@@ -16,10 +16,8 @@ use crate::{generate, lint, run};
 pub struct Stage {
     /// Its name, as in the table of budgets.
     pub name: &'static str,
-    /// Whether it runs tests, so that a filter applies to it.
+    /// Whether tests run in it or need it, so that it is part of a run with a filter.
     pub tests: bool,
-    /// Whether it runs only when it is asked for by `--stage`.
-    pub on_request: bool,
     /// Runs it.
     pub run: fn(&Run) -> Result<Outcome>,
 }
@@ -28,7 +26,6 @@ const fn check(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
     Stage {
         name,
         tests: false,
-        on_request: false,
         run,
     }
 }
@@ -37,19 +34,13 @@ const fn tests(name: &'static str, run: fn(&Run) -> Result<Outcome>) -> Stage {
     Stage {
         name,
         tests: true,
-        on_request: false,
         run,
     }
 }
 
 /// All stages, cheap ones first.
 pub const ALL: &[Stage] = &[
-    Stage {
-        name: "tools",
-        tests: true,
-        on_request: false,
-        run: tools,
-    },
+    tests("tools", tools),
     check("fmt", |_| done(run::cargo().args(["fmt", "--all", "--check"]))),
     check("lint", |_| lint::run(lint::Args {}).map(|()| Outcome::Checked)),
     check("deny", deny),
@@ -67,29 +58,17 @@ pub const ALL: &[Stage] = &[
     check("gen", |_| {
         generate::run(generate::Args::checking()).map(|()| Outcome::Checked)
     }),
-    Stage {
-        name: "build",
-        tests: true,
-        on_request: false,
-        run: |run| run.nextest(&["--no-run"]).map(|()| Outcome::Checked),
-    },
+    tests("build", |run| {
+        run.nextest(&["--no-run"]).map(|()| Outcome::Checked)
+    }),
     tests("unit", |run| {
         run.tests(&format!("not ({COMPONENT} | {CLUSTER} | {FAULTS} | {E2E})"))
     }),
     check("doc", doc),
     tests("component", |run| run.tests(COMPONENT)),
-    Stage {
-        on_request: true,
-        ..tests("faults", |run| run.tests(FAULTS))
-    },
-    Stage {
-        on_request: true,
-        ..tests("cluster", |run| run.tests(CLUSTER))
-    },
-    Stage {
-        on_request: true,
-        ..tests("e2e", |run| run.tests(E2E))
-    },
+    tests("faults", |run| run.tests(FAULTS)),
+    tests("cluster", |run| run.tests(CLUSTER)),
+    tests("e2e", |run| run.tests(E2E)),
 ];
 
 const COMPONENT: &str = "(package(trustplane-kit) & kind(test)) | package(trustplane-testkit)";
@@ -108,11 +87,13 @@ pub struct Run {
     cluster: String,
     /// Only tests whose name contains this.
     pub filter: Option<String>,
+    /// Of a cluster for the end-to-end tests that is there already.
+    kubeconfig: Option<PathBuf>,
 }
 
 impl Run {
     /// Prepares a run; nothing is started yet.
-    pub fn new(cache: Cache, filter: Option<String>) -> Result<Self> {
+    pub fn new(cache: Cache, filter: Option<String>, kubeconfig: Option<PathBuf>) -> Result<Self> {
         let cold = !cache.tools().exists();
         let toolchain = Toolchain::new(&cache);
         Ok(Self {
@@ -120,6 +101,7 @@ impl Run {
             cold,
             cluster: format!("test-{}", std::process::id()),
             filter,
+            kubeconfig: kubeconfig.map(std::path::absolute).transpose()?,
         })
     }
 
@@ -143,6 +125,9 @@ impl Run {
             .env("PATH", self.toolchain.search_path(&[Tool::Nextest, Tool::Deny])?)
             .env("INSTA_UPDATE", "no")
             .env("TRUSTPLANE_TEST_CLUSTER", &self.cluster);
+        if let Some(kubeconfig) = &self.kubeconfig {
+            command.env("TRUSTPLANE_E2E_KUBECONFIG", kubeconfig);
+        }
         run::run(&mut command)
     }
 

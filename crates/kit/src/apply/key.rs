@@ -31,21 +31,13 @@ pub fn installation_key_rights() -> Rights {
 /// The fingerprinter of this installation: its key is read from a Secret in our own namespace, or put there by whichever
 /// replica is first. Any replica may do this, so the client is the unfenced one: the write fills what is empty or fails.
 pub async fn installation_key(client: &Client, namespace: &str) -> Result<Fingerprinter, WriteError> {
-    let target = Target {
-        kind: SECRET,
-        object: ObjectRef::new(Some(namespace), INSTALLATION_KEY),
-    };
+    let target = target(namespace);
     let empty = match read(client, &target).await? {
         Content { data, .. } if !data.is_empty() => return fingerprinter(&target, data),
         empty => empty,
     };
     let attempt = Attempt::new("fill", &target);
-    let mut key = [0; LENGTH];
-    rand::fill(&mut key).map_err(|_| WriteError::Unavailable {
-        attempt: attempt.clone(),
-        problem: "the system has no random numbers".into(),
-        retry_after: None,
-    })?;
+    let key = random(&attempt)?;
     let body = json!({
         "metadata": { "uid": empty.metadata["uid"], "resourceVersion": empty.metadata["resourceVersion"] },
         "data": { FIELD: ByteString(key.to_vec()) },
@@ -57,6 +49,33 @@ pub async fn installation_key(client: &Client, namespace: &str) -> Result<Finger
         Err(WriteError::Stale(_)) => fingerprinter(&target, read(client, &target).await?.data),
         Err(error) => Err(error),
     }
+}
+
+/// The fingerprinter of a dry run, which writes nothing: where nobody has filled the Secret yet, it has a key of its own.
+/// No object bears a fingerprint then, so the plan is the same with any key.
+pub async fn rehearsal_key(client: &Client, namespace: &str) -> Result<Fingerprinter, WriteError> {
+    let target = target(namespace);
+    match read(client, &target).await? {
+        Content { data, .. } if !data.is_empty() => fingerprinter(&target, data),
+        _ => Ok(Fingerprinter::new(&random(&Attempt::new("read", &target))?)),
+    }
+}
+
+fn target(namespace: &str) -> Target {
+    Target {
+        kind: SECRET,
+        object: ObjectRef::new(Some(namespace), INSTALLATION_KEY),
+    }
+}
+
+fn random(attempt: &Attempt) -> Result<[u8; LENGTH], WriteError> {
+    let mut key = [0; LENGTH];
+    rand::fill(&mut key).map_err(|_| WriteError::Unavailable {
+        attempt: attempt.clone(),
+        problem: "the system has no random numbers".into(),
+        retry_after: None,
+    })?;
+    Ok(key)
 }
 
 #[derive(Deserialize)]

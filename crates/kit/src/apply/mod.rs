@@ -39,7 +39,7 @@ use trustplane_process::metrics::Metrics;
 pub(crate) use call::{Call, JSON, MERGE_PATCH};
 pub use deadline::Deadline;
 pub use error::{Attempt, HeldField, WriteError};
-pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights};
+pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights, rehearsal_key};
 use metrics::WriteMetrics;
 pub(crate) use verdict::judge;
 
@@ -52,7 +52,7 @@ pub(crate) use verdict::judge;
 /// use trustplane_plan::{Apply, Kind, Manifest, Scope};
 ///
 /// const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// let writer = Writer::new(client, "trustplane/greeter", &metrics);
+/// let writer = Writer::new(client, "trustplane-greeter", &metrics);
 /// let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
 ///     .with("data", serde_json::json!({ "hello": "world" }));
 /// let live = writer.apply(&Apply::create(wish)).await?;
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// A writer under this field manager, such as `trustplane/sync`. No two controllers share one.
+    /// A writer under this field manager, such as `trustplane-sync`. No two controllers share one.
     pub fn new(client: Client, manager: &'static str, metrics: &Metrics) -> Self {
         Self {
             client,

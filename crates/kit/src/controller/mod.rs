@@ -62,7 +62,7 @@
 //!     let queue = Queue::new("greeter", Policy::default(), rand::random(), &context.metrics);
 //!     let sources = context.watches.subscribe(WatchSpec::new(CONFIG_MAP, Metadata(Keep::default())));
 //!     let store = sources.store();
-//!     let writer = Writer::new(context.clients.call.clone(), "trustplane/greeter", &context.metrics);
+//!     let writer = Writer::new(context.clients.call.clone(), "trustplane-greeter", &context.metrics);
 //!     let executor = Executor::new(writer, context.events.clone(), &context.metrics).dry_run(context.dry_run);
 //!     let runner = Runner::new(Greeter { sources: store.clone() }, queue.clone(), executor, Options::default())
 //!         .after_store(&store)

@@ -82,7 +82,7 @@ impl Election {
         }
     }
 
-    /// What an election needs on the API server.
+    /// What an election needs on the API server. The installation makes the Lease; one that somebody deleted is made again.
     pub fn rights(name: &str) -> Rights {
         Rights::none()
             .at_home("coordination.k8s.io", &["leases"], &["create"])

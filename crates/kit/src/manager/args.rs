@@ -55,7 +55,7 @@ pub struct ManagerArgs {
     /// Name of this pod, for the lease and the audit log; without it the name of the host
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub(super) pod: Option<String>,
-    /// Print what would be done, and write nothing
+    /// Print what would be done, and write nothing; it can run beside the one that works
     #[arg(long, env = "TRUSTPLANE_DRY_RUN")]
     pub(super) dry_run: bool,
     /// Address of the admission webhooks
@@ -70,6 +70,13 @@ pub struct ManagerArgs {
     pub(super) kube: KubeArgs,
     #[command(flatten)]
     pub(super) common: CommonArgs,
+}
+
+impl ManagerArgs {
+    /// Whether it takes part in the election. A dry run does not: it would keep the one that works from working.
+    pub(super) fn elects(&self) -> bool {
+        self.leader_elect && !self.dry_run
+    }
 }
 
 /// What a manager can do besides running.

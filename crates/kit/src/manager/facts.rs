@@ -77,7 +77,8 @@ impl Facts {
 async fn serves(client: &Client, group_version: &str, plural: &str) -> Result<bool, kube::Error> {
     match client.list_api_group_resources(group_version).await {
         Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+        // A group of which nothing is served answers with a plain text, so the code alone tells.
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
         Err(error) => Err(error),
     }
 }

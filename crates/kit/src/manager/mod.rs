@@ -104,7 +104,7 @@ fn run(
         .transpose()?;
     frame::runtime()?.block_on(async {
         let frame = Frame::start(&arguments.common, component).await?;
-        let fence = if arguments.leader_elect {
+        let fence = if arguments.elects() {
             Fence::closed()
         } else {
             Fence::always()
@@ -163,7 +163,7 @@ async fn possible(
 async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Result<Context, StartError> {
     let writers = TaskTracker::new();
     let supervisor = frame.supervisor().clone();
-    let leading = if arguments.leader_elect {
+    let leading = if arguments.elects() {
         let election = Election::new(&clients, &arguments.namespace, &arguments.name, Timing::default());
         let leading = election.leading();
         let drained = CancellationToken::new();
@@ -179,7 +179,11 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
     } else {
         watch::Sender::new(true).subscribe()
     };
-    let fingerprinter = apply::installation_key(&clients.unfenced, &arguments.namespace).await?;
+    let fingerprinter = if arguments.dry_run {
+        apply::rehearsal_key(&clients.unfenced, &arguments.namespace).await?
+    } else {
+        apply::installation_key(&clients.unfenced, &arguments.namespace).await?
+    };
     let identity = &clients.identity;
     let (events, publisher) = Events::new(
         clients.call.clone(),

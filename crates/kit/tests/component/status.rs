@@ -5,9 +5,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
+use tokio::task::JoinHandle;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::lease::Fence;
-use trustplane_plan::{Kind, Scope, Status};
+use trustplane_plan::{Kind, Meta, Scope, Status};
 use trustplane_testkit::proxy::{Fault, Gate, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, wait_for};
 
@@ -89,18 +90,32 @@ async fn a_new_object_never_gets_the_status_of_the_old_one() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn an_object_that_is_replaced_while_the_status_is_under_way_does_not_get_it() -> Result<()> {
-    let (rig, claims) = rig("status-late").await?;
+/// A write of the status of a new claim that has left us and not yet arrived.
+async fn under_way(
+    rig: &Rig,
+    claims: &Api<PersistentVolumeClaim>,
+) -> Result<(Gate, JoinHandle<Result<Meta, WriteError>>)> {
     let proxy = Proxy::start(rig.sandbox.plane()).await?;
     let through = clients(&rig.instance.through(&proxy), Fence::always())?;
     let writer = Writer::new(through.call, MANAGER, &rig.metrics);
-    let old = create(&claims).await?;
+    let uid = create(claims).await?;
     let gate = Gate::default();
     let held = proxy.add(Rule::new(Match::writes(), Fault::Hold(gate.clone())).once());
-    let wish = status(&rig, &old, "Ours");
-    let write = tokio::spawn(async move { writer.status(&wish).await });
+    let wish = status(rig, &uid, "Ours");
+    // The proxy ends with the write.
+    let write = tokio::spawn(async move {
+        let outcome = writer.status(&wish).await;
+        drop(proxy);
+        outcome
+    });
     held.fired(1, DEADLINE).await?;
+    Ok((gate, write))
+}
+
+#[tokio::test]
+async fn an_object_that_is_replaced_while_the_status_is_under_way_does_not_get_it() -> Result<()> {
+    let (rig, claims) = rig("status-late").await?;
+    let (gate, write) = under_way(&rig, &claims).await?;
     claims.delete("a", &DeleteParams::default()).await?;
     wait_for(&claims, "a", DEADLINE, |live| live.is_none()).await?;
     create(&claims).await?;
@@ -133,15 +148,7 @@ async fn conditions_of_others_stay_and_ours_go_when_we_drop_them() -> Result<()>
 #[tokio::test]
 async fn a_write_in_between_does_not_lose_the_status() -> Result<()> {
     let (rig, claims) = rig("status-race").await?;
-    let proxy = Proxy::start(rig.sandbox.plane()).await?;
-    let through = clients(&rig.instance.through(&proxy), Fence::always())?;
-    let writer = Writer::new(through.call, MANAGER, &rig.metrics);
-    let uid = create(&claims).await?;
-    let gate = Gate::default();
-    let held = proxy.add(Rule::new(Match::writes(), Fault::Hold(gate.clone())).once());
-    let wish = status(&rig, &uid, "Ours");
-    let write = tokio::spawn(async move { writer.status(&wish).await });
-    held.fired(1, DEADLINE).await?;
+    let (gate, write) = under_way(&rig, &claims).await?;
     let label = json!({ "metadata": { "labels": { "team": "blue" } } });
     claims
         .patch("a", &Default::default(), &kube::api::Patch::Merge(label))

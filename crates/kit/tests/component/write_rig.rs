@@ -14,7 +14,7 @@ use trustplane_plan::{
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::{Instance, Rules, Sandbox};
 
-pub const MANAGER: &str = "trustplane/test";
+pub const MANAGER: &str = "trustplane-test";
 pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 

@@ -11,24 +11,9 @@ use trustplane_testkit::{ControlPlane, DEADLINE};
 
 use crate::stage::{Stage, alone, single};
 
-async fn settled(
-    name: &str,
-) -> Result<(
-    Stage,
-    trustplane_testkit::Instance,
-    trustplane_testkit::crash::Thread,
-)> {
-    let stage = Stage::new(name).await?;
-    let (instance, running) = stage.start_alone().await?;
-    stage.set_source("0").await?;
-    stage.mirror("m", &["a"]).await?;
-    stage.says("m", "InStep").await?;
-    Ok((stage, instance, running))
-}
-
 #[tokio::test]
 async fn broken_connections_are_made_anew() -> Result<()> {
-    let (stage, instance, running) = settled("cut").await?;
+    let (stage, instance, running) = Stage::settled("cut").await?;
     for round in 1..=3 {
         let watches = Match::verb(Verb::Watch).by(&instance);
         assert!(stage.proxy.cut(&watches) > 0, "there was no watch to cut");
@@ -45,7 +30,7 @@ async fn broken_connections_are_made_anew() -> Result<()> {
 #[tokio::test]
 async fn a_watch_that_falls_silent_is_noticed() -> Result<()> {
     use trustplane_testkit::proxy::{EventFault, EventMatch};
-    let (stage, _, running) = settled("silent").await?;
+    let (stage, _, running) = Stage::settled("silent").await?;
     // The next event of each watch is swallowed, and with it every later one; the connections stay.
     let silent = Fault::Events(
         EventMatch::of(&["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]),
@@ -64,7 +49,7 @@ async fn a_watch_that_falls_silent_is_noticed() -> Result<()> {
 
 #[tokio::test]
 async fn a_frozen_network_thaws_without_harm() -> Result<()> {
-    let (stage, instance, running) = settled("frozen").await?;
+    let (stage, instance, running) = Stage::settled("frozen").await?;
     let copy = stage.in_step("a", "0").await?.metadata.uid;
     stage.proxy.freeze();
     let journal = stage.proxy.mark();

@@ -17,24 +17,9 @@ fn on_secrets(event: EventMatch, fault: EventFault) -> Rule {
     )
 }
 
-async fn settled(
-    name: &str,
-) -> Result<(
-    Stage,
-    trustplane_testkit::Instance,
-    trustplane_testkit::crash::Thread,
-)> {
-    let stage = Stage::new(name).await?;
-    let (instance, running) = stage.start_alone().await?;
-    stage.set_source("0").await?;
-    stage.mirror("m", &["a"]).await?;
-    stage.says("m", "InStep").await?;
-    Ok((stage, instance, running))
-}
-
 #[tokio::test]
 async fn a_lost_change_is_found_again() -> Result<()> {
-    let (stage, _, running) = settled("lost").await?;
+    let (stage, _, running) = Stage::settled("lost").await?;
     let lost = stage.proxy.add(on_secrets(
         EventMatch::of(&["MODIFIED"]).name(SOURCE_NAME),
         EventFault::Drop,
@@ -48,7 +33,7 @@ async fn a_lost_change_is_found_again() -> Result<()> {
 
 #[tokio::test]
 async fn a_lost_creation_and_a_lost_deletion_are_found_again() -> Result<()> {
-    let (stage, _, running) = settled("gone").await?;
+    let (stage, _, running) = Stage::settled("gone").await?;
     let created = stage
         .proxy
         .add(on_secrets(EventMatch::of(&["ADDED"]).name("b"), EventFault::Drop).once());
@@ -70,7 +55,7 @@ async fn a_lost_creation_and_a_lost_deletion_are_found_again() -> Result<()> {
 
 #[tokio::test]
 async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
-    let (stage, instance, running) = settled("doubled").await?;
+    let (stage, instance, running) = Stage::settled("doubled").await?;
     aim(&stage.sandbox, "m", &["a", "b"]).await?;
     stage.in_step("b", "0").await?;
     stage.says("m", "InStep").await?;
@@ -103,7 +88,7 @@ async fn doubled_and_swapped_events_cause_no_write() -> Result<()> {
 
 #[tokio::test]
 async fn a_late_watch_makes_no_wrong_write() -> Result<()> {
-    let (stage, instance, running) = settled("late").await?;
+    let (stage, instance, running) = Stage::settled("late").await?;
     let gate = Gate::default();
     let late = stage.proxy.add(on_secrets(
         EventMatch::any().name("a"),
@@ -123,7 +108,7 @@ async fn a_late_watch_makes_no_wrong_write() -> Result<()> {
 
 #[tokio::test]
 async fn an_expired_watch_still_tells_of_deletions() -> Result<()> {
-    let (stage, _, running) = settled("expired").await?;
+    let (stage, _, running) = Stage::settled("expired").await?;
     stage.mirror("n", &["b"]).await?;
     stage.says("n", "InStep").await?;
     let expire = on_secrets(EventMatch::of(&["DELETED"]).name("a"), EventFault::Expire).times(2);

@@ -19,6 +19,7 @@ mod events;
 mod hostile;
 mod leaders;
 mod leaks;
+mod manager;
 mod rest;
 mod rights;
 mod stage;

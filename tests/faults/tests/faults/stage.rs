@@ -25,7 +25,7 @@ use trustplane_testkit::{
 };
 
 /// The name under which a manager runs when nobody gives it another.
-const MANAGER: &str = "trustplane-manager";
+pub const MANAGER: &str = "trustplane-manager";
 
 /// The source that most tests use.
 pub const SOURCE_NAME: &str = "source";
@@ -42,16 +42,18 @@ fn granted(rights: Rights) -> Rules {
     }
 }
 
-fn binary() -> Program {
+/// The real binary, which chooses by itself what it runs.
+pub fn binary() -> Program {
     Program::new(env!("CARGO_BIN_EXE_sample-manager"))
         .arg("--admin-bind-address=127.0.0.1:0")
         .arg("--log-format=json")
-        .arg("--capabilities=mirror")
 }
 
-/// The real binary, as one of several replicas.
+/// The real binary, as one of several replicas. It serves no webhooks.
 pub fn replica() -> Program {
-    binary().arg("--webhook-bind-address=0")
+    binary()
+        .arg("--capabilities=mirror")
+        .arg("--webhook-bind-address=0")
 }
 
 /// The real binary, with no rival.
@@ -130,6 +132,7 @@ impl Stage {
     /// The real binary, as one of several replicas that serve webhooks.
     pub fn server(&self, process: &str) -> Program {
         binary()
+            .arg("--capabilities=mirror")
             .arg("--webhook-bind-address=127.0.0.1:0")
             .arg(format!("--name={}", self.sandbox.unique(process)))
     }
@@ -151,6 +154,16 @@ impl Stage {
         let instance = self.instance(name).await?;
         let running = program.start(&instance)?;
         Ok((instance, running))
+    }
+
+    /// A stage on which the controller runs in this process, and a mirror of the source is in step.
+    pub async fn settled(name: &str) -> Result<(Self, Instance, Thread)> {
+        let stage = Self::new(name).await?;
+        let (instance, running) = stage.start_alone().await?;
+        stage.set_source("0").await?;
+        stage.mirror("m", &["a"]).await?;
+        stage.says("m", "InStep").await?;
+        Ok((stage, instance, running))
     }
 
     /// Waits until the controller has looked at a mirror of the source `n` times: it reads the source each time.

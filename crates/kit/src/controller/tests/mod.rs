@@ -190,7 +190,7 @@ impl Stage {
     }
 
     fn runner(&mut self) -> Runner<Puppet> {
-        let writer = Writer::new(self.api.client(), "trustplane/puppet", &self.metrics);
+        let writer = Writer::new(self.api.client(), "trustplane-puppet", &self.metrics);
         let (events, publisher) = Events::new(
             self.api.client(),
             "trustplane.io/puppet",
