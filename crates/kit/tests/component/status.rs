@@ -94,7 +94,7 @@ async fn a_new_object_never_gets_the_status_of_the_old_one() -> Result<()> {
 async fn under_way(
     rig: &Rig,
     claims: &Api<PersistentVolumeClaim>,
-) -> Result<(Gate, JoinHandle<Result<Meta, WriteError>>)> {
+) -> Result<(Proxy, Gate, JoinHandle<Result<Meta, WriteError>>)> {
     let proxy = Proxy::start(rig.sandbox.plane()).await?;
     let through = clients(&rig.instance.through(&proxy), Fence::always())?;
     let writer = Writer::new(through.call, MANAGER, &rig.metrics);
@@ -102,20 +102,15 @@ async fn under_way(
     let gate = Gate::default();
     let held = proxy.add(Rule::new(Match::writes(), Fault::Hold(gate.clone())).once());
     let wish = status(rig, &uid, "Ours");
-    // The proxy ends with the write.
-    let write = tokio::spawn(async move {
-        let outcome = writer.status(&wish).await;
-        drop(proxy);
-        outcome
-    });
+    let write = tokio::spawn(async move { writer.status(&wish).await });
     held.fired(1, DEADLINE).await?;
-    Ok((gate, write))
+    Ok((proxy, gate, write))
 }
 
 #[tokio::test]
 async fn an_object_that_is_replaced_while_the_status_is_under_way_does_not_get_it() -> Result<()> {
     let (rig, claims) = rig("status-late").await?;
-    let (gate, write) = under_way(&rig, &claims).await?;
+    let (_proxy, gate, write) = under_way(&rig, &claims).await?;
     claims.delete("a", &DeleteParams::default()).await?;
     wait_for(&claims, "a", DEADLINE, |live| live.is_none()).await?;
     create(&claims).await?;
@@ -148,7 +143,7 @@ async fn conditions_of_others_stay_and_ours_go_when_we_drop_them() -> Result<()>
 #[tokio::test]
 async fn a_write_in_between_does_not_lose_the_status() -> Result<()> {
     let (rig, claims) = rig("status-race").await?;
-    let (gate, write) = under_way(&rig, &claims).await?;
+    let (proxy, gate, write) = under_way(&rig, &claims).await?;
     let label = json!({ "metadata": { "labels": { "team": "blue" } } });
     claims
         .patch("a", &Default::default(), &kube::api::Patch::Merge(label))
