@@ -94,14 +94,16 @@ pub async fn child(role: &str) {
             let api: Api<Pod> = Api::namespaced(client, NAMESPACE);
             let stream = reflector(writer, watcher(api, watcher::Config::default().streaming_lists()));
             let mut stream = stream.default_backoff().touched_objects().boxed();
-            while reader.len() < PODS {
-                stream.next().await.unwrap().unwrap();
-                assert!(
-                    Instant::now() < deadline,
-                    "{} pods after two minutes",
-                    reader.len()
-                );
+            // The store fills when the list is complete, which is no event of the stream.
+            let mut full = std::pin::pin!(reader.wait_until_ready());
+            loop {
+                tokio::select! {
+                    ready = &mut full => break ready.unwrap(),
+                    object = stream.next() => drop(object.unwrap().unwrap()),
+                    () = tokio::time::sleep_until(deadline.into()) => panic!("no list after two minutes"),
+                }
             }
+            assert_eq!(reader.len(), PODS);
             report(before, async { while stream.next().await.is_some() {} }).await;
         }
     }
