@@ -29,7 +29,7 @@ pub struct KubeArgs {
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig; without it the current one
-    #[arg(long, env = "TRUSTPLANE_CONTEXT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The arguments of a manager.
 
 use clap::{Parser, Subcommand};
-use trustplane_process::args::{BindAddress, CommonArgs, go_bool};
+use trustplane_process::args::{BindAddress, CommonArgs};
 
 use crate::clients::KubeArgs;
 
@@ -16,33 +16,17 @@ pub struct ManagerArgs {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
     /// Capabilities to run, separated by commas; without it those whose CRDs and rights exist
-    #[arg(
-        long,
-        env = "TRUSTPLANE_CAPABILITIES",
-        value_delimiter = ',',
-        value_name = "NAMES"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(super) capabilities: Option<Vec<String>>,
     /// Run as one of several replicas, of which one leads
     #[arg(
         long,
-        env = "TRUSTPLANE_LEADER_ELECT",
-        value_name = "BOOL",
         default_value = "true",
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        value_parser = go_bool,
         action = clap::ArgAction::Set
     )]
     pub(super) leader_elect: bool,
     /// Name of this process: of its Lease, its Service, its webhook configurations, and the prefix of its Secrets
-    #[arg(
-        long,
-        env = "TRUSTPLANE_NAME",
-        default_value = "trustplane-manager",
-        value_name = "NAME"
-    )]
+    #[arg(long, default_value = "trustplane-manager", value_name = "NAME")]
     pub(super) name: String,
     /// Namespace of the installation
     #[arg(
@@ -56,15 +40,10 @@ pub struct ManagerArgs {
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub(super) pod: Option<String>,
     /// Print what would be done, and write nothing; it can run beside the one that works
-    #[arg(long, env = "TRUSTPLANE_DRY_RUN")]
+    #[arg(long)]
     pub(super) dry_run: bool,
     /// Address of the admission webhooks
-    #[arg(
-        long,
-        env = "TRUSTPLANE_WEBHOOK_BIND_ADDRESS",
-        default_value = ":9443",
-        value_name = "ADDRESS"
-    )]
+    #[arg(long, default_value = ":9443", value_name = "ADDRESS")]
     pub(super) webhook_bind_address: BindAddress,
     #[command(flatten)]
     pub(super) kube: KubeArgs,

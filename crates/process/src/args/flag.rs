@@ -4,7 +4,7 @@ use std::any::TypeId;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::builder::ArgAction;
+use clap::builder::{ArgAction, Resettable};
 use clap::{Arg, Command};
 use jiff::SignedDuration;
 
@@ -30,17 +30,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "want a positive duration such as 25s or 1m30s".to_owned())
 }
 
-/// One flag of a command: its long name without dashes, and its environment variable.
+/// One flag of a command: its long name without dashes, and its environment variables, the first of which wins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Flag {
     pub(super) name: String,
-    pub(super) env: String,
+    pub(super) env: Vec<String>,
 }
 
 impl Flag {
     fn of(arg: &Arg) -> Option<Self> {
         let name = arg.get_long()?.to_owned();
-        let env = format!("{ENV_PREFIX}{}", name.to_uppercase().replace('-', "_"));
+        let ours = format!("{ENV_PREFIX}{}", name.to_uppercase().replace('-', "_"));
+        // A name that others gave, such as `KUBECONFIG`, works beside ours.
+        let other = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+        let env = std::iter::once(ours).chain(other).collect();
         Some(Self { name, env })
     }
 
@@ -90,7 +93,9 @@ pub(super) fn shape(command: Command) -> Command {
     command.mut_args(|arg| {
         let Some(flag) = Flag::of(&arg) else { return arg };
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-        let arg = arg.help(format!("{help} [env: {}]", flag.env));
+        let arg = arg
+            .help(format!("{help} [env: {}]", flag.env.join(", ")))
+            .env(Resettable::Reset);
         let boolean = arg.get_value_parser().type_id() == TypeId::of::<bool>();
         match arg.get_action() {
             ArgAction::SetTrue => go_style(arg.action(ArgAction::Set).default_value("false")),
@@ -148,7 +153,7 @@ mod tests {
     fn a_single_dash_is_only_doubled_for_our_names_before_the_end_of_flags() {
         let flags = [Flag {
             name: "leader-elect".into(),
-            env: String::new(),
+            env: Vec::new(),
         }];
         let argv = ["m", "-leader-elect=true", "-v", "-leader", "--", "-leader-elect"].map(OsString::from);
         let doubled = double_dashes(argv.to_vec(), &flags);

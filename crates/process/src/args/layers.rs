@@ -77,8 +77,9 @@ where
     I: IntoIterator,
     I::Item: Into<OsString>,
 {
-    let command = shape(T::command());
+    let command = T::command();
     let flags = flags(&command);
+    let command = shape(command);
     let argv = double_dashes(argv.into_iter().map(Into::into).collect(), &flags);
     let layers = Layers::gather(&flags, &argv, env)?;
     let parsed = command.try_get_matches_from(layers.before(argv));
@@ -102,14 +103,22 @@ impl Layers {
     ) -> Result<Self, ArgsError> {
         let env = |name: &str| env(name).filter(|value| !value.is_empty());
         let config = flags.iter().find(|flag| flag.name == "config");
-        let file = config.and_then(|flag| flag.value(argv).or_else(|| env(&flag.env).map(OsString::from)));
+        let variable = |flag: &Flag| {
+            flag.env
+                .iter()
+                .find_map(|name| env(name).map(|value| (name.clone(), value)))
+        };
+        let file = config.and_then(|flag| {
+            let named = || variable(flag).map(|(_, value)| OsString::from(value));
+            flag.value(argv).or_else(named)
+        });
         let mut layers = match file {
             Some(file) => read_file(Path::new(&file), flags)?,
             None => BTreeMap::new(),
         };
         for flag in flags {
-            if let Some(value) = env(&flag.env) {
-                let origin = format!("the environment variable {}", flag.env);
+            if let Some((name, value)) = variable(flag) {
+                let origin = format!("the environment variable {name}");
                 layers.insert(
                     flag.name.clone(),
                     Layered {

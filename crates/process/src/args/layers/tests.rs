@@ -24,6 +24,9 @@ struct Probe {
     /// Who we are.
     #[arg(long)]
     name: Option<String>,
+    /// Where we are.
+    #[arg(long, env = "POD_NAMESPACE")]
+    namespace: Option<String>,
 }
 
 fn probe(argv: &[&str], env: &[(&str, &str)]) -> Result<Probe, ArgsError> {
@@ -166,13 +169,28 @@ fn an_empty_variable_counts_as_unset_and_a_foreign_one_is_ignored() {
 }
 
 #[test]
+fn a_name_that_others_gave_a_variable_works_beside_ours_which_wins() {
+    let theirs = ("POD_NAMESPACE", "theirs");
+    let args = probe(&[], &[theirs]).unwrap();
+    assert_eq!(args.namespace.as_deref(), Some("theirs"));
+    let args = probe(&[], &[theirs, ("TRUSTPLANE_NAMESPACE", "ours")]).unwrap();
+    assert_eq!(args.namespace.as_deref(), Some("ours"));
+    let file = file("namespace: from-file\n");
+    let config = ["--config", file.path().to_str().unwrap()];
+    let args = probe(&config, &[theirs]).unwrap();
+    assert_eq!(args.namespace.as_deref(), Some("theirs"));
+}
+
+#[test]
 fn the_help_tells_flags_and_variables_together() {
     let help = probe(&["--help"], &[]).unwrap_err().to_string();
     for text in [
         "--metrics-bind-address",
         "[env: TRUSTPLANE_METRICS_BIND_ADDRESS]",
         "[env: TRUSTPLANE_LEADER_ELECT]",
+        "[env: TRUSTPLANE_NAMESPACE, POD_NAMESPACE]",
     ] {
         assert!(help.contains(text), "{text} is missing in:\n{help}");
     }
+    assert!(!help.contains("POD_NAMESPACE="), "told twice:\n{help}");
 }
