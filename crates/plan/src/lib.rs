@@ -24,6 +24,7 @@
 mod class;
 mod condition;
 mod converge;
+mod deadline;
 mod fields;
 mod fingerprint;
 mod kind;
@@ -36,6 +37,7 @@ mod steps;
 pub use class::{Class, Classified};
 pub use condition::{Condition, ConditionStatus, Conditions};
 pub use converge::{Convergence, Mark, Ownership, converge};
+pub use deadline::Deadline;
 pub use fields::FieldSet;
 pub use fingerprint::Fingerprinter;
 pub use kind::{Kind, ObjectRef, Scope, Target};

@@ -20,6 +20,10 @@ pub const ADOPT: &str = "test.trustplane.io/adopt";
 /// An annotation on a mirror that makes the controller panic, to prove that no other mirror suffers.
 pub const PANIC: &str = "test.trustplane.io/panic";
 
+/// An annotation on a mirror: for how many seconds after its deletion it waits for copies that do not go; without it, for
+/// ever.
+pub const PATIENCE: &str = "test.trustplane.io/patience-seconds";
+
 /// Holds a mirror back until its targets are gone.
 pub const FINALIZER: &str = "test.trustplane.io/farewell";
 

@@ -1,16 +1,17 @@
 //! What to do about a mirror: a pure function.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use strum::IntoStaticStr;
 use trustplane_plan::{
-    ConditionStatus, Conflicts, Convergence, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta, Note,
-    OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
+    ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
+    Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
 };
 
-use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, SECRET};
+use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE, SECRET};
 
 /// Everything that a decision about a mirror rests on. It has no `Debug` form: it holds the values of a Secret.
 pub struct Input {
@@ -62,7 +63,7 @@ pub fn decide(input: &Input, fingerprinter: &Fingerprinter, now: Timestamp) -> P
         "this mirror asks for a panic"
     );
     if input.mirror.is_terminating() {
-        return farewell(input, fingerprinter);
+        return farewell(input, fingerprinter, now);
     }
     let mut plan = Plan::default();
     plan.steps
@@ -73,19 +74,28 @@ pub fn decide(input: &Input, fingerprinter: &Fingerprinter, now: Timestamp) -> P
     plan
 }
 
-/// Removes the copies; the mirror may go when none is left.
-fn farewell(input: &Input, fingerprinter: &Fingerprinter) -> Plan {
+/// Removes the copies; the mirror may go when none is left, or when it has waited long enough for those that others hold.
+fn farewell(input: &Input, fingerprinter: &Fingerprinter, now: Timestamp) -> Plan {
     let (steps, _) = converge_set(Vec::new(), owned(input), &ownership(input), fingerprinter);
     let mut plan = Plan {
         steps,
         ..Plan::default()
     };
     let left = input.live.iter().any(|(_, live)| is_ours(input, live));
-    if plan.is_empty() && !left && input.complete {
+    let done = input.complete && !left;
+    if plan.is_empty() && (done || is_out_of_patience(input, now, &mut plan)) {
         plan.steps
             .extend(Finalizer::step(&MIRROR, &input.mirror, FINALIZER, false));
     }
     plan
+}
+
+fn is_out_of_patience(input: &Input, now: Timestamp, plan: &mut Plan) -> bool {
+    let seconds = input.mirror.annotations.get(PATIENCE);
+    let patience = seconds.and_then(|seconds| seconds.parse().ok().map(Duration::from_secs));
+    patience
+        .and_then(|patience| Deadline::after_deletion(&input.mirror, patience))
+        .is_some_and(|deadline| deadline.has_passed(now, plan))
 }
 
 fn copies(input: &Input, fingerprinter: &Fingerprinter) -> (Vec<Step>, Verdict) {

@@ -174,6 +174,25 @@ fn a_mirror_goes_when_its_copies_are_gone() {
 }
 
 #[test]
+fn a_copy_that_others_hold_back_is_waited_for_from_the_deletion_on() {
+    let mut input = input(&["a"]);
+    input.live = vec![copy(&input, "a")];
+    let deleted: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    input.mirror.deleted = Some(deleted);
+    input.live[0].1.deleted = Some(deleted);
+    input.mirror.annotations.insert(PATIENCE.into(), "60".into());
+    let at = |text: &str| decide(&input, &Fingerprinter::new(&[1; 32]), text.parse().unwrap());
+    let early = at("2026-01-01T00:00:45Z");
+    assert!(early.is_empty());
+    assert_eq!(early.look_again, Some(Duration::from_secs(15)));
+    let late = at("2026-01-01T00:01:00Z");
+    assert_eq!(
+        late.to_string(),
+        "remove the finalizer test.trustplane.io/farewell of Mirror ns/m\n"
+    );
+}
+
+#[test]
 fn an_event_is_told_once_for_each_reason() {
     let mut input = input(&["a"]);
     input.source = None;

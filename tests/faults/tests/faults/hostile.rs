@@ -3,10 +3,11 @@
 use anyhow::Result;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::PostParams;
-use trustplane_sample::api::{Mirror, MirrorSpec, PANIC};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use trustplane_sample::api::{Mirror, MirrorSpec, PANIC, PATIENCE};
 use trustplane_testkit::proxy::Match;
-use trustplane_testkit::{DEADLINE, Select, eventually};
+use trustplane_testkit::{DEADLINE, Select, eventually, wait_for, wait_for_some};
 
 use crate::stage::{SOURCE_NAME, Stage, single};
 
@@ -99,4 +100,33 @@ async fn hostile_names_reach_no_path_but_their_own() -> Result<()> {
         assert!(parsed.is_object(), "a hostile name broke a log line: {line}");
     }
     running.kill().await
+}
+
+/// The wait counts from the deletion, so a process that is restarted while it waits does not begin anew.
+#[tokio::test]
+async fn a_copy_that_others_hold_back_does_not_hold_its_mirror_for_ever() -> Result<()> {
+    let stage = Stage::new("held").await?;
+    let (_, first) = stage.start(&single(), "first").await?;
+    stage.set_source("0").await?;
+    stage.mirror("m", &["a"]).await?;
+    stage.in_step("a", "0").await?;
+    let (mirrors, secrets) = (stage.mirrors(), stage.secrets());
+    let by_hand = PatchParams::default();
+    let patience = json!({ "metadata": { "annotations": { PATIENCE: "3" } } });
+    mirrors.patch("m", &by_hand, &Patch::Merge(patience)).await?;
+    let hold = |by: Value| Patch::Merge(json!({ "metadata": { "finalizers": by } }));
+    secrets
+        .patch("a", &by_hand, &hold(json!(["test.trustplane.io/held"])))
+        .await?;
+    mirrors.delete("m", &DeleteParams::default()).await?;
+    wait_for_some(&secrets, "a", DEADLINE, |copy| {
+        copy.metadata.deletion_timestamp.is_some()
+    })
+    .await?;
+    first.kill().await?;
+
+    let (_, second) = stage.start(&single(), "second").await?;
+    wait_for(&mirrors, "m", DEADLINE, |mirror| mirror.is_none()).await?;
+    secrets.patch("a", &by_hand, &hold(json!(null))).await?;
+    second.kill().await
 }
