@@ -47,9 +47,18 @@ fn shown(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
-/// A program of the workspace, compiled with the features that the tests are compiled with.
+/// A program of the workspace, compiled with the features that the tests are compiled with: those of dev-dependencies come
+/// in only if a test is among what cargo builds.
 pub fn program(name: &str) -> Result<PathBuf> {
-    say(cargo().args(["build", "--workspace", "--quiet", "--bin", name]))?;
+    say(cargo().args([
+        "build",
+        "--workspace",
+        "--quiet",
+        "--bin",
+        name,
+        "--test",
+        "frame",
+    ]))?;
     let own = std::env::current_exe().context("find this program")?;
     let profile = own
         .parent()

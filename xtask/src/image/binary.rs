@@ -27,8 +27,9 @@ pub fn compile(package: &str, binary: &str, profile: Profile) -> Result<PathBuf>
         binary,
     ]);
     match profile {
-        // The features of the whole workspace, as the tests use them, or cargo would compile the dependencies again.
-        Profile::Test => cargo.arg("--workspace"),
+        // The features of the whole workspace, as the tests use them, or cargo would compile the dependencies again. It adds
+        // those of dev-dependencies only if a test is among what it builds: `frame` is a small one.
+        Profile::Test => cargo.args(["--workspace", "--test", "frame"]),
         Profile::Release => cargo.args(["--package", package, "--release"]),
     };
     let output = cargo.stderr(Stdio::inherit()).output().context("start cargo")?;
