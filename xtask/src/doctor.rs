@@ -152,9 +152,7 @@ fn packages() -> Result<Finding> {
     };
     // Without the packages of the nodes a control plane and all component tests still run.
     let what = format!("not installed: {}", list.join(", "));
-    let essential = missing
-        .iter()
-        .any(|package| !package.nodes_only && package.name != "mold");
+    let essential = missing.iter().any(|package| !package.nodes_only);
     Ok(if essential || is_root() {
         Missing(what, mend)
     } else {

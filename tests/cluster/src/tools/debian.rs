@@ -36,11 +36,10 @@ const fn nodes(name: &'static str, purpose: &'static str) -> Package {
 }
 
 /// The one list.
-pub const PACKAGES: [Package; 11] = [
+pub const PACKAGES: [Package; 10] = [
     everywhere("ca-certificates", "downloads over TLS"),
     everywhere("gcc", "compiling and linking"),
     everywhere("libc6-dev", "compiling and linking"),
-    everywhere("mold", "fast linking"),
     nodes("conntrack", "kube-proxy"),
     nodes("containerd", "running containers"),
     nodes("containernetworking-plugins", "the pod network"),
@@ -143,6 +142,6 @@ mod tests {
         let report = "gcc installed\nrunc config-files\n";
         assert!(is_installed(report, "gcc"));
         assert!(!is_installed(report, "runc"));
-        assert!(!is_installed(report, "mold"));
+        assert!(!is_installed(report, "containerd"));
     }
 }
