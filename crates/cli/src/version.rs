@@ -89,7 +89,7 @@ fn people(versions: &Versions, wide: bool, out: &mut impl Write) -> Result<()> {
     match (&versions.processes, &versions.obstacle) {
         (_, Some(obstacle)) => writeln!(out, "Cluster: {obstacle}")?,
         (Some(processes), _) if processes.is_empty() => {
-            writeln!(out, "Cluster: Trustplane is not installed")?
+            writeln!(out, "Cluster: Trustplane is not installed")?;
         }
         (Some(processes), _) => {
             writeln!(out)?;

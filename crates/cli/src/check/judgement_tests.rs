@@ -166,7 +166,7 @@ fn each_fault_is_found_by_itself() {
         ("is scaled to zero", |o| first(o).process.desired = 0),
         ("1 of 2 replicas are available", |o| first(o).process.ready = 1),
         ("newest version is not rolled out", |o| {
-            first(o).process.current = false
+            first(o).process.current = false;
         }),
         ("does not exist", |o| first(o).lease = Some(Ok(None))),
         ("was last heard of 16 s ago", |o| {
@@ -182,14 +182,14 @@ fn each_fault_is_found_by_itself() {
         }),
         ("has no caBundle", |o| webhook_of(o).has_authority = false),
         ("does not serve its path", |o| {
-            webhook_of(o).answer = Ok(Answer::UnknownPath)
+            webhook_of(o).answer = Ok(Answer::UnknownPath);
         }),
         ("nobody answers: no endpoints", |o| {
-            webhook_of(o).answer = Ok(Answer::Nobody("no endpoints".into()))
+            webhook_of(o).answer = Ok(Answer::Nobody("no endpoints".into()));
         }),
         ("is not established", |o| crd_of(o).established = Ok(Some(false))),
         ("you may not look at it", |o| {
-            crd_of(o).established = Err(Obstacle::Forbidden)
+            crd_of(o).established = Err(Obstacle::Forbidden);
         }),
     ];
     for (told, damage) in cases {
@@ -205,14 +205,14 @@ fn what_only_limits_the_user_is_a_warning() {
     type Damage = fn(&mut Observation);
     let cases: [(&str, Damage); 4] = [
         ("may not try whether it answers", |o| {
-            webhook_of(o).answer = Err(Obstacle::Forbidden)
+            webhook_of(o).answer = Err(Obstacle::Forbidden);
         }),
         ("you may not read it", |o| crd_of(o).may_read = Ok(false)),
         ("you may read it, but not write it", |o| {
-            crd_of(o).may_write = Ok(false)
+            crd_of(o).may_write = Ok(false);
         }),
         ("runs version \"9.9.9\"", |o| {
-            first(o).process.version = "9.9.9".into()
+            first(o).process.version = "9.9.9".into();
         }),
     ];
     for (told, damage) in cases {

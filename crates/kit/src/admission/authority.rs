@@ -29,11 +29,6 @@ const RACES: usize = 5;
 /// The CA cannot be read or kept. No text in it holds a value of the Secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// There is no Secret.
-    #[error(
-        "failed to find the certificate authority: Secret {0} does not exist; the installation makes it, empty"
-    )]
-    Absent(String),
     /// The Secret cannot be read.
     #[error("failed to read the certificate authority from Secret {name}: {source}")]
     Read {
@@ -42,9 +37,6 @@ pub enum AuthorityError {
         /// Why.
         source: WriteError,
     },
-    /// The API server answered something else.
-    #[error("failed to read the certificate authority from Secret {0}: the answer is no Secret")]
-    Answer(String),
     /// The Secret cannot be written.
     #[error("failed to keep the certificate authority in Secret {name}: {source}")]
     Write {

@@ -138,10 +138,10 @@ pub enum BundleError {
 impl Classified for BundleError {
     fn class(&self) -> Class {
         match self {
-            Self::Authority(AuthorityError::Absent(_) | AuthorityError::Unusable { .. }) => Class::User,
+            Self::Authority(AuthorityError::Unusable { .. }) => Class::User,
             Self::Authority(AuthorityError::Read { source, .. } | AuthorityError::Write { source, .. })
             | Self::Write(source) => source.class(),
-            Self::Authority(AuthorityError::Answer(_) | AuthorityError::Contended(_)) => Class::Transient,
+            Self::Authority(AuthorityError::Contended(_)) => Class::Transient,
         }
     }
 

@@ -3,17 +3,13 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use k8s_openapi::ByteString;
 use kube::Client;
-use serde::Deserialize;
 use serde_json::{Map, Value};
-use trustplane_plan::{Apply, Conflicts, Expect, Kind, Manifest, Meta, ObjectRef, Scope, Target};
+use trustplane_plan::{Apply, Conflicts, Expect, Manifest, Meta, Target};
 use trustplane_process::ca::{Authority, AuthorityState};
 
 use super::AuthorityError;
-use crate::apply::{Attempt, Call, JSON, WriteError, Writer, judge};
-
-const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+use crate::apply::{WriteError, Writer, kept_secret, read_kept};
 
 /// The Secret, by name. The installation makes it, empty.
 pub(super) struct KeptSecret {
@@ -29,29 +25,11 @@ pub(super) struct Found {
     pub state: Option<AuthorityState>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Content {
-    metadata: Version,
-    #[serde(default)]
-    data: BTreeMap<String, ByteString>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    uid: Box<str>,
-    resource_version: Box<str>,
-}
-
 impl KeptSecret {
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         Self {
             client,
-            target: Target {
-                kind: SECRET,
-                object: ObjectRef::new(Some(namespace), name),
-            },
+            target: kept_secret(namespace, name),
         }
     }
 
@@ -59,36 +37,20 @@ impl KeptSecret {
         self.target.object.name()
     }
 
-    /// Reads it live. Not by a typed call of kube's: that logs an answer which it cannot parse, and this one holds keys.
+    /// Reads it live.
     pub async fn read(&self) -> Result<Found, AuthorityError> {
-        let attempt = Attempt::new("read", &self.target);
-        let path = SECRET.object_path(&self.target.object);
-        let answer = Call::get(path, JSON).send(&self.client).await;
-        let text = judge(&attempt, answer).map_err(|error| match error {
-            // The judge of writes takes "not there" for "no longer there".
-            WriteError::Stale(_) => AuthorityError::Absent(self.name().to_owned()),
-            source => AuthorityError::Read {
-                name: self.name().to_owned(),
-                source,
-            },
-        })?;
-        let content: Content =
-            serde_json::from_str(&text).map_err(|_| AuthorityError::Answer(self.name().to_owned()))?;
-        let data: BTreeMap<String, Vec<u8>> = content
-            .data
-            .into_iter()
-            .map(|(key, value)| (key, value.0))
-            .collect();
+        let name = || self.name().to_owned();
+        let kept = read_kept(&self.client, &self.target)
+            .await
+            .map_err(|source| AuthorityError::Read { name: name(), source })?;
+        let data: BTreeMap<String, Vec<u8>> =
+            kept.data.into_iter().map(|(key, value)| (key, value.0)).collect();
         let state = (!data.is_empty()).then(|| AuthorityState::from_data(&data));
         Ok(Found {
-            seen: Expect::Seen {
-                uid: content.metadata.uid.into(),
-                resource_version: content.metadata.resource_version.into(),
-            },
-            state: state.transpose().map_err(|source| AuthorityError::Unusable {
-                name: self.name().to_owned(),
-                source,
-            })?,
+            seen: kept.metadata.into(),
+            state: state
+                .transpose()
+                .map_err(|source| AuthorityError::Unusable { name: name(), source })?,
         })
     }
 
@@ -106,7 +68,7 @@ impl KeptSecret {
             .collect();
         let object = &self.target.object;
         let wish = Apply {
-            manifest: Manifest::new(SECRET, object.namespace(), object.name())
+            manifest: Manifest::new(self.target.kind.clone(), object.namespace(), object.name())
                 .with("data", Value::Object(data)),
             expect: seen.clone(),
             conflicts: Conflicts::Force,

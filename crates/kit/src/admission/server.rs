@@ -188,7 +188,7 @@ impl Bench {
             Err(_) => return Err(Unanswered::SlowBody),
             Ok(Err(error)) => {
                 let source = std::error::Error::source(&error);
-                let too_large = source.is_some_and(|source| source.is::<LengthLimitError>());
+                let too_large = source.is_some_and(<dyn std::error::Error + 'static>::is::<LengthLimitError>);
                 return Err(if too_large {
                     Unanswered::TooLarge
                 } else {

@@ -85,6 +85,9 @@ pub enum WriteError {
         /// What the API server said.
         problem: String,
     },
+    /// Something that the installation makes is not there.
+    #[error("failed to {0}: it does not exist; the installation makes it, empty")]
+    NotInstalled(Attempt),
     /// The namespace is being deleted, or is gone.
     #[error("failed to {0}: its namespace is ending")]
     NamespaceEnding(Attempt),
@@ -155,6 +158,7 @@ impl Classified for WriteError {
             | Self::Foreign { .. }
             | Self::Forbidden { .. }
             | Self::Rejected { .. }
+            | Self::NotInstalled(_)
             | Self::TooLarge(_) => Class::User,
             Self::Invalid { .. } => Class::Bug,
         }

@@ -6,7 +6,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use trustplane_plan::Classified as _;
 use trustplane_process::metrics::Metrics;
 
 use super::error::{Attempt, WriteError};
@@ -57,7 +56,9 @@ impl WriteMetrics {
             manager,
             verb: attempt.verb(),
             kind: attempt.target().kind.to_string(),
-            outcome: outcome.as_ref().map_or_else(|error| error.reason(), |_| "ok"),
+            outcome: outcome
+                .as_ref()
+                .map_or_else(trustplane_plan::Classified::reason, |_| "ok"),
         };
         self.writes.get_or_create(&labels).inc();
         let verb = VerbLabels { verb: attempt.verb() };

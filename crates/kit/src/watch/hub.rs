@@ -204,7 +204,7 @@ impl<T> Hub<T> {
 
     pub(super) fn delete(&self, name: &str, object: &ObjectRef, uid: &str) {
         self.change(name, |collection, inboxes| {
-            collection.shelf.delete(object, Some(uid), inboxes)
+            collection.shelf.delete(object, Some(uid), inboxes);
         });
     }
 

@@ -243,7 +243,7 @@ impl World {
                 .inboxes
                 .all
                 .get_mut(&subscriber.id)
-                .and_then(|inbox| inbox.pop());
+                .and_then(super::inbox::Inbox::pop);
             let Some(change) = change else { break };
             let name = change.object().name().to_owned();
             match change {

@@ -83,7 +83,7 @@ impl Query {
         for byte in value.bytes() {
             match byte {
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                    self.0.push(byte.into())
+                    self.0.push(byte.into());
                 }
                 // Writing to a string cannot fail.
                 _ => drop(write!(self.0, "%{byte:02X}")),

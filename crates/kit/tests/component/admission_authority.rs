@@ -203,7 +203,11 @@ async fn what_cannot_be_used_is_told_without_its_content() -> Result<()> {
         .to_string();
     assert_eq!(
         told,
-        "failed to find the certificate authority: Secret court-ca does not exist; the installation makes it, empty"
+        format!(
+            "failed to read the certificate authority from Secret court-ca: \
+             failed to read Secret {}/court-ca: it does not exist; the installation makes it, empty",
+            rig.sandbox.namespace()
+        )
     );
     Ok(())
 }
