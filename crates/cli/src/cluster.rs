@@ -58,7 +58,7 @@ impl ClusterArgs {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
-        let config = match &self.kubeconfig {
+        let mut config = match &self.kubeconfig {
             Some(path) => {
                 let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
                 Config::from_custom_kubeconfig(file, &options)
@@ -72,6 +72,8 @@ impl ClusterArgs {
                 .await
                 .context("find a cluster: no kubeconfig was found")?,
         };
+        // A 503 is something to tell, such as a Service that nobody stands behind, and not to wait for.
+        config.default_retry = false;
         let home = config.default_namespace.clone();
         let client = Client::try_from(config).context("make a client")?;
         Ok(Cluster {

@@ -22,7 +22,7 @@ impl<'a> Release<'a> {
             name: name.to_owned(),
         };
         release
-            .remove()
+            .remove("--timeout=120s")
             .context("clear away what an interrupted test left")?;
         // The chart promises to need no more than the strictest profile allows.
         say(&mut arena.kubectl(&["create", "namespace", name]))?;
@@ -81,7 +81,8 @@ impl<'a> Release<'a> {
         say(&mut self.helm(&["uninstall", &self.name, "--wait", "--timeout", "2m"])?).map(drop)
     }
 
-    fn remove(&self) -> Result<()> {
+    /// Removes it with its namespace; `patience` is the flag that says how long to wait for the end of the namespace.
+    fn remove(&self, patience: &str) -> Result<()> {
         say(&mut self.helm(&[
             "uninstall",
             &self.name,
@@ -91,13 +92,9 @@ impl<'a> Release<'a> {
             "2m",
         ])?)?;
         self.arena.remove_definitions()?;
-        say(&mut self.arena.kubectl(&[
-            "delete",
-            "namespace",
-            &self.name,
-            "--ignore-not-found",
-            "--timeout=120s",
-        ]))
+        say(&mut self
+            .arena
+            .kubectl(&["delete", "namespace", &self.name, "--ignore-not-found", patience]))
         .map(drop)
     }
 
@@ -126,7 +123,8 @@ impl<'a> Release<'a> {
 
 impl Drop for Release<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.remove() {
+        // The next test has a namespace of its own.
+        if let Err(error) = self.remove("--wait=false") {
             #[expect(
                 clippy::print_stderr,
                 reason = "a destructor has nobody to return an error to"

@@ -65,6 +65,7 @@ fn check_passes_on_what_is_well_and_names_what_is_not() {
     say(&mut release.kubectl(&["scale", "deployment/look-trustplane-manager", "--replicas=0"])).unwrap();
     wait_for(&release, false, "is scaled to zero");
     wait_for(&release, false, "nobody leads");
+    wait_for(&release, false, "no endpoints available");
 
     arena.remove_definitions().unwrap();
     wait_for(&release, false, &format!("✗ crd/{DEFINITION}"));
