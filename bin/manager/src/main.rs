@@ -5,9 +5,18 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// What the capabilities take, each under its own heading.
+#[derive(Debug, clap::Args)]
+struct Capabilities {
+    #[command(flatten)]
+    sync: trustplane_sync_controller::SyncArgs,
+}
+
 /// The capabilities of this build, in the order in which they start.
-const CAPABILITIES: &[trustplane_kit::manager::Capability] = &[];
+fn capabilities(arguments: Capabilities) -> Vec<trustplane_kit::manager::Capability> {
+    vec![trustplane_sync_controller::capability(arguments.sync)]
+}
 
 fn main() -> ExitCode {
-    trustplane_kit::manager::main("manager", env!("CARGO_PKG_VERSION"), CAPABILITIES)
+    trustplane_kit::manager::main("manager", env!("CARGO_PKG_VERSION"), capabilities)
 }

@@ -30,6 +30,33 @@ impl FieldSet {
         self.covers_at(wish, &mut String::new())
     }
 
+    /// Whether there is nothing in the set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the field `name` of the map at `parent` is in the set, as a whole or in part.
+    pub fn has_field(&self, parent: &[&str], name: &str) -> bool {
+        let mut path = path_of(parent);
+        push(&mut path, &format!("f:{name}"));
+        self.has(&path)
+    }
+
+    /// The names of the fields of the map at `parent` that are in the set, in order.
+    pub fn children(&self, parent: &[&str]) -> impl Iterator<Item = &str> {
+        let mut prefix = path_of(parent);
+        prefix.push_str("\u{0}f:");
+        let below = self
+            .0
+            .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        let mut names: Vec<&str> = below
+            .map_while(|path| path.strip_prefix(&prefix))
+            .map(|rest| rest.split('\u{0}').next().unwrap_or(rest))
+            .collect();
+        names.dedup();
+        names.into_iter()
+    }
+
     fn covers_at(&self, wish: &Value, path: &mut String) -> bool {
         if let Value::Object(map) = wish
             && !map.is_empty()
@@ -55,6 +82,14 @@ impl FieldSet {
                 .is_some_and(|next| next.starts_with(&below))
         }
     }
+}
+
+fn path_of(segments: &[&str]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        push(&mut path, &format!("f:{segment}"));
+    }
+    path
 }
 
 // A NUL between the segments: it cannot stand in a key, and sorts before every other character.
@@ -109,6 +144,18 @@ mod tests {
     fn a_field_that_somebody_took_is_not_covered() {
         assert!(!set().covers(&json!({"data": {"a": "1", "c": "2"}})));
         assert!(!set().covers(&json!({"metadata": {"annotations": {"x": "y"}}})));
+    }
+
+    #[test]
+    fn the_fields_of_a_map_are_told() {
+        assert_eq!(set().children(&["data"]).collect::<Vec<_>>(), ["a", "a.b"]);
+        assert_eq!(
+            set().children(&["metadata"]).collect::<Vec<_>>(),
+            ["labels", "ownerReferences"]
+        );
+        assert_eq!(set().children(&["da"]).count(), 0);
+        assert!(set().has_field(&["metadata", "labels"], "app") && set().has_field(&["metadata"], "labels"));
+        assert!(!set().has_field(&["metadata", "labels"], "ap") && !set().is_empty());
     }
 
     #[test]

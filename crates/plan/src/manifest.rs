@@ -15,6 +15,7 @@ pub struct Manifest {
     object: ObjectRef,
     labels: Map<String, Value>,
     annotations: Map<String, Value>,
+    stamps: Map<String, Value>,
     owners: Vec<Owner>,
     fields: Map<String, Value>,
 }
@@ -27,6 +28,7 @@ impl Manifest {
             object: ObjectRef::new(namespace, name),
             labels: Map::new(),
             annotations: Map::new(),
+            stamps: Map::new(),
             owners: Vec::new(),
             fields: Map::new(),
         }
@@ -50,6 +52,14 @@ impl Manifest {
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Adds an annotation that tells of the write itself, such as its time. It goes with every write and is never a reason
+    /// for one.
+    #[must_use]
+    pub fn stamp(mut self, key: &str, value: &str) -> Self {
+        self.stamps.insert(key.to_owned(), value.into());
         self
     }
 
@@ -78,7 +88,7 @@ impl Manifest {
         }
     }
 
-    /// The wish without the parts that only name the object: what fingerprints and field sets are made from.
+    /// The wish without stamps and the parts that only name the object: what fingerprints and field sets are made from.
     pub fn wish(&self) -> Value {
         let mut wish = self.fields.clone();
         let mut metadata = Map::new();
@@ -109,6 +119,9 @@ impl Manifest {
         map.insert("apiVersion".into(), self.kind.api_version().into());
         map.insert("kind".into(), self.kind.kind.as_ref().into());
         let metadata = map.entry("metadata").or_insert_with(|| json!({}));
+        for (key, value) in &self.stamps {
+            metadata["annotations"][key] = value.clone();
+        }
         metadata["name"] = self.object.name().into();
         if let Some(namespace) = self.object.namespace() {
             metadata["namespace"] = namespace.into();
@@ -158,5 +171,19 @@ mod tests {
         );
         assert!(shown.contains("<12 characters>"));
         assert_eq!(wish.body()["data"]["password"], "aHVudGVyMg==");
+    }
+
+    #[test]
+    fn a_stamp_is_written_and_not_compared() {
+        const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+        let plain = Manifest::new(SECRET, Some("a"), "b");
+        let stamped = plain.clone().stamp("at", "noon");
+        assert_eq!(stamped.wish(), plain.wish());
+        assert_eq!(stamped.body()["metadata"]["annotations"], json!({"at": "noon"}));
+        let both = stamped.annotation("by", "us");
+        assert_eq!(
+            both.body()["metadata"]["annotations"],
+            json!({"at": "noon", "by": "us"})
+        );
     }
 }

@@ -27,6 +27,8 @@ pub struct Note {
     pub reason: &'static str,
     /// What we were doing: a CamelCase verb such as `Sync`.
     pub action: &'static str,
+    /// Who reports, where a system that we carry on has a name of its own; the process if nobody is named.
+    pub by: Option<&'static str>,
     text: String,
 }
 
@@ -46,8 +48,16 @@ impl Note {
             severity,
             reason,
             action,
+            by: None,
             text: one_line(text),
         }
+    }
+
+    /// Reports under this name.
+    #[must_use]
+    pub fn by(mut self, component: &'static str) -> Self {
+        self.by = Some(component);
+        self
     }
 
     /// The text: one line.

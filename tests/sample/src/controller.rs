@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use serde::Deserialize;
 use serde_json::Value;
-use trustplane_kit::controller::{Controller, Fault};
+use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::{Store, Watched};
 use trustplane_plan::{
     Class, Classified, Fingerprinter, Kind, Meta, Never, Note, ObjectRef, Plan, Severity, Target,
@@ -68,12 +68,13 @@ impl Controller for Mirrors {
     type Input = Input;
     type Action = Never;
     type Error = MirrorError;
+    type Held = ();
 
     fn name(&self) -> &'static str {
         "mirror"
     }
 
-    async fn gather(&self, key: &ObjectRef) -> Result<Option<Input>, MirrorError> {
+    async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Input>, MirrorError> {
         let Some(mirror) = self.mirrors.get(key) else {
             return Ok(None);
         };
@@ -95,21 +96,23 @@ impl Controller for Mirrors {
         match action {}
     }
 
-    fn report(&self, key: &ObjectRef, fault: &Fault<MirrorError>) -> Option<Note> {
-        let mirror = self.mirrors.get(key)?;
+    fn report(&self, key: &ObjectRef, fault: &Fault<MirrorError>) -> Vec<Note> {
+        let Some(mirror) = self.mirrors.get(key) else {
+            return Vec::new();
+        };
         let about = Target {
             kind: MIRROR,
             object: key.clone(),
         };
         let text = fault.to_string();
-        Some(Note::new(
+        vec![Note::new(
             about,
             &mirror.meta.uid,
             Severity::Warning,
             fault.reason(),
             "Mirror",
             &text,
-        ))
+        )]
     }
 }
 

@@ -18,6 +18,8 @@ pub mod decide;
 
 pub use assembly::run_alone;
 
+use std::sync::Arc;
+
 use kube::CustomResourceExt;
 use trustplane_kit::manager::Capability;
 use trustplane_kit::rights::Rights;
@@ -30,7 +32,7 @@ pub fn capability() -> Capability {
         crds: || vec![api::Mirror::crd()],
         rights,
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
-        start: |context| Box::pin(assembly::start(context)),
+        start: Arc::new(|context| Box::pin(assembly::start(context))),
     }
 }
 

@@ -65,13 +65,13 @@ pub const ALL: &[Stage] = &[
         run.tests(&format!("not ({COMPONENT} | {CLUSTER} | {FAULTS} | {E2E})"))
     }),
     check("doc", doc),
-    tests("component", |run| run.tests(COMPONENT)),
-    tests("faults", |run| run.tests(FAULTS)),
+    tests("component", |run| run.tests_on_a_control_plane(COMPONENT)),
+    tests("faults", |run| run.tests_on_a_control_plane(FAULTS)),
     tests("cluster", |run| run.tests(CLUSTER)),
     tests("e2e", |run| run.tests(E2E)),
 ];
 
-const COMPONENT: &str = "(package(trustplane-kit) & kind(test)) | package(trustplane-testkit)";
+const COMPONENT: &str = "(package(/-(kit|controller)$/) & kind(test)) | package(trustplane-testkit)";
 const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
 const FAULTS: &str = "package(trustplane-faults)";
 const E2E: &str = "package(trustplane-e2e)";
@@ -131,6 +131,12 @@ impl Run {
         run::run(&mut command)
     }
 
+    /// Runs tests that share a control plane. It is started only now: it would slow down the stages before.
+    fn tests_on_a_control_plane(&self, filter_set: &str) -> Result<Outcome> {
+        ControlPlane::up(&self.cluster, &Options::default())?;
+        self.tests(filter_set)
+    }
+
     /// Runs the tests of a filter set, and counts them from the report that the runner writes.
     fn tests(&self, filter_set: &str) -> Result<Outcome> {
         let filter_set = match &self.filter {
@@ -169,7 +175,6 @@ fn tools(run: &Run) -> Result<Outcome> {
         debian::install(&missing)?;
     }
     run.toolchain.ensure_all(&Tool::ALL)?;
-    ControlPlane::up(&run.cluster, &Options::default())?;
     Ok(Outcome::Checked)
 }
 

@@ -17,7 +17,7 @@ use trustplane_plan::{Class, Classified, Kind, Meta, ObjectRef, Plan, Scope, Ste
 use super::{AuthorityError, Effect, SharedAuthority, Webhook};
 use crate::{
     apply::{Attempt, Call, WriteError, judge},
-    controller::{Controller, Executor, Fault},
+    controller::{Controller, Executor, Fault, Look},
     rights::Rights,
     watch::{Slim, Store, WatchSpec},
 };
@@ -158,6 +158,7 @@ impl Controller for BundleKeeper {
     type Input = Input;
     type Action = Announcement;
     type Error = BundleError;
+    type Held = ();
 
     fn name(&self) -> &'static str {
         match self.effect {
@@ -166,7 +167,7 @@ impl Controller for BundleKeeper {
         }
     }
 
-    async fn gather(&self, key: &ObjectRef) -> Result<Option<Input>, BundleError> {
+    async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Input>, BundleError> {
         let Some(live) = self.store.get(key) else {
             return Ok(None);
         };

@@ -33,6 +33,7 @@ use std::time::Instant;
 
 use http::Method;
 use kube::Client;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trustplane_plan::{Apply, Conflicts, Expect, Keep, Kind, Meta, ObjectRef, Target};
 use trustplane_process::metrics::Metrics;
@@ -116,7 +117,10 @@ impl Writer {
         let force = apply.conflicts == Conflicts::Force;
         let written = self.patch(&attempt, "", self.manager, force, &body).await;
         match written {
-            Err(WriteError::Stale(attempt)) if apply.expect == Expect::Absent => {
+            // The API server compares fields before versions: who holds one of them has the object.
+            Err(WriteError::Stale(attempt) | WriteError::FieldConflict { attempt, .. })
+                if apply.expect == Expect::Absent =>
+            {
                 Err(self.who_is_there(attempt).await)
             }
             other => other,
@@ -135,6 +139,29 @@ impl Writer {
             object: object.clone(),
         };
         self.read(&Attempt::new("read", &target), keep).await
+    }
+
+    /// Some fields of a live object, not from a cache; `None` if there is no such object. Errors hold none of its content.
+    pub async fn get_slim<T: DeserializeOwned>(
+        &self,
+        kind: &Kind,
+        object: &ObjectRef,
+    ) -> Result<Option<T>, WriteError> {
+        let target = Target {
+            kind: kind.clone(),
+            object: object.clone(),
+        };
+        let attempt = Attempt::new("read", &target);
+        let answer = Call::get(path(&attempt)?, JSON).send(&self.client).await;
+        if let Ok(answer) = &answer
+            && verdict::is_absent(&attempt, answer)
+        {
+            return Ok(None);
+        }
+        let text = judge(&attempt, answer)?;
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|_| no_object(&attempt))
     }
 
     /// One server-side apply.
@@ -203,11 +230,15 @@ fn is_segment(name: &str) -> bool {
 }
 
 fn decode(attempt: &Attempt, text: &str, keep: &Keep) -> Result<Meta, WriteError> {
-    Meta::decode(text, keep).map_err(|_| WriteError::Unavailable {
+    Meta::decode(text, keep).map_err(|_| no_object(attempt))
+}
+
+fn no_object(attempt: &Attempt) -> WriteError {
+    WriteError::Unavailable {
         attempt: attempt.clone(),
-        problem: "the API server answered something that is no object".into(),
+        problem: "the API server answered something that is no such object".into(),
         retry_after: None,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! ```no_run
 //! use jiff::Timestamp;
 //! use trustplane_kit::apply::Writer;
-//! use trustplane_kit::controller::{Controller, Executor, Options, Runner, feed};
+//! use trustplane_kit::controller::{Controller, Executor, Look, Options, Runner, feed};
 //! use trustplane_kit::manager::Context;
 //! use trustplane_kit::queue::{Lane, Policy, Queue};
 //! use trustplane_kit::watch::{Change, Metadata, Store, WatchSpec};
@@ -43,11 +43,12 @@
 //!     type Input = Meta;
 //!     type Action = Never; // it calls nobody but the API server
 //!     type Error = GreeterError;
+//!     type Held = ();
 //!
 //!     fn name(&self) -> &'static str {
 //!         "greeter"
 //!     }
-//!     async fn gather(&self, key: &ObjectRef) -> Result<Option<Meta>, GreeterError> {
+//!     async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Meta>, GreeterError> {
 //!         Ok(self.sources.get(key).map(|source| source.meta.clone()))
 //!     }
 //!     fn decide(&self, _source: &Meta, _now: Timestamp) -> Plan {
@@ -97,6 +98,16 @@ pub use runner::{Options, RunError, Runner};
 
 use crate::queue::Key;
 
+/// One of several looks at a key, within one piece of work.
+#[derive(Debug, Default)]
+pub struct Look<H> {
+    /// Whether a write after the last look met something else than what was seen: stores may be behind, so look at the live
+    /// object.
+    pub again: bool,
+    /// What the last look left for this one.
+    pub held: H,
+}
+
 /// What a controller knows of its domain. The [`Runner`] does the rest.
 pub trait Controller: Send + Sync + 'static {
     /// What it works on: mostly the name of an object.
@@ -108,6 +119,9 @@ pub trait Controller: Send + Sync + 'static {
     type Action: Debug + Send;
     /// What can go wrong when it reads and when it calls the outside.
     type Error: Classified + Send + 'static;
+    /// What it holds from one look at a key to the next, when a write met a view that was out of date; `()` if nothing. It
+    /// is dropped with the end of the work on the key.
+    type Held: Default + Send;
 
     /// Its name in logs and metrics.
     fn name(&self) -> &'static str;
@@ -117,6 +131,7 @@ pub trait Controller: Send + Sync + 'static {
     fn gather(
         &self,
         key: &Self::Key,
+        look: &mut Look<Self::Held>,
     ) -> impl Future<Output = Result<Option<Self::Input>, Self::Error>> + Send;
 
     /// What to do. A pure function: the same input and time make the same plan.
@@ -139,8 +154,8 @@ pub trait Controller: Send + Sync + 'static {
 
     /// What to tell the user when a key has failed; nothing by default. The reason of the note is the fault's own, so that
     /// event, log and metric say the same.
-    fn report(&self, key: &Self::Key, fault: &Fault<Self::Error>) -> Option<Note> {
+    fn report(&self, key: &Self::Key, fault: &Fault<Self::Error>) -> Vec<Note> {
         let _ = (key, fault);
-        None
+        Vec::new()
     }
 }

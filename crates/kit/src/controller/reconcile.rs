@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use trustplane_plan::{Class, Classified};
 
-use super::{Controller, Executor, Fault, Options};
+use super::{Controller, Executor, Fault, Look, Options};
 use crate::queue::{Key, Lane, Outcome, Queue, Work};
 
 /// How often a plan is made anew at once because the view that it rested on was out of date.
@@ -85,10 +85,12 @@ impl<C: Controller> Reconciler<C> {
 
     async fn attempts(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
         let mut stale = 0;
+        let mut look = Look::default();
         loop {
-            match self.attempt(key).await {
+            match self.attempt(key, &mut look).await {
                 Err(fault) if fault.is_stale() && stale < STALE_VIEWS => {
                     stale += 1;
+                    look.again = true;
                     self.executor.metrics.stale(self.controller.name());
                     tracing::debug!(%fault, "looking again");
                     // Lets the watch deliver what the API server already knows.
@@ -99,8 +101,9 @@ impl<C: Controller> Reconciler<C> {
         }
     }
 
-    async fn attempt(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
-        let Some(input) = self.controller.gather(key).await.map_err(Fault::Controller)? else {
+    async fn attempt(&self, key: &C::Key, look: &mut Look<C::Held>) -> Result<Settled, Fault<C::Error>> {
+        let gathered = self.controller.gather(key, look).await;
+        let Some(input) = gathered.map_err(Fault::Controller)? else {
             return Ok(Settled::Nothing);
         };
         let plan = self.controller.decide(&input, self.options.clock.now());
@@ -132,14 +135,13 @@ impl<C: Controller> Reconciler<C> {
         // A view that stays behind for a while is no news for the user: it catches up, or its watch reports itself.
         let report = || {
             if fault.is_stale() {
-                None
+                Vec::new()
             } else {
                 self.controller.report(work.key(), fault)
             }
         };
         match catch_unwind(AssertUnwindSafe(report)) {
-            Ok(Some(note)) => self.executor.tell(&note),
-            Ok(None) => {}
+            Ok(notes) => notes.iter().for_each(|note| self.executor.tell(note)),
             Err(_) => tracing::error!("the controller panicked while it reported a failure"),
         }
     }

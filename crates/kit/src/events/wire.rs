@@ -79,7 +79,7 @@ pub(super) fn event(due: &Due, reporter: &Reporter) -> Value {
         "apiVersion": EVENT.api_version(), "kind": EVENT.kind,
         "metadata": { "name": due.name, "namespace": target.object.namespace() },
         "eventTime": micros(due.first),
-        "reportingController": reporter.controller, "reportingInstance": reporter.instance,
+        "reportingController": note.by.unwrap_or(&reporter.controller), "reportingInstance": reporter.instance,
         "type": severity(note), "reason": note.reason, "action": note.action, "note": note.text(),
         "regarding": regarding,
     });

@@ -12,6 +12,20 @@ use crate::clients::KubeArgs;
     after_help = "Every flag is also an environment variable, and a key of the file that --config names. A flag beats \
                   the environment, and the environment beats the file."
 )]
+pub(super) struct Arguments<M: clap::Args> {
+    #[command(flatten)]
+    pub(super) manager: ManagerArgs,
+    /// What the capabilities of this binary take.
+    #[command(flatten)]
+    pub(super) more: M,
+}
+
+/// For a manager whose capabilities take no arguments of their own.
+#[derive(Debug, clap::Args)]
+pub struct NoMore {}
+
+/// What every manager takes.
+#[derive(Debug, clap::Args)]
 pub struct ManagerArgs {
     #[command(subcommand)]
     pub(super) command: Option<Command>,

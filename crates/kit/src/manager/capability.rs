@@ -1,5 +1,7 @@
 //! A capability: a set of controllers that a user switches on together.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
@@ -24,8 +26,11 @@ pub struct Capability {
     /// Its webhooks.
     pub webhooks: fn() -> Vec<Webhook>,
     /// Sets up its controllers and hands them to the supervisor; it returns once that is done.
-    pub start: fn(Context) -> BoxFuture<'static, Result<(), StartError>>,
+    pub start: Start,
 }
+
+/// How a capability starts, with the arguments that it was given.
+pub type Start = Arc<dyn Fn(Context) -> BoxFuture<'static, Result<(), StartError>> + Send + Sync>;
 
 impl std::fmt::Debug for Capability {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -91,7 +91,7 @@ mod tests {
             crds: Vec::new,
             rights: Rights::none,
             webhooks: Vec::new,
-            start: |_| Box::pin(async { Ok(()) }),
+            start: std::sync::Arc::new(|_| Box::pin(async { Ok(()) })),
         };
         names.iter().map(capability).collect()
     }

@@ -4,8 +4,10 @@
 //! this cluster, the election, admission, and an orderly end.
 //!
 //! ```no_run
+//! use trustplane_kit::manager::{self, NoMore};
+//!
 //! fn main() -> std::process::ExitCode {
-//!     trustplane_kit::manager::main("manager", env!("CARGO_PKG_VERSION"), &[])
+//!     manager::main("manager", env!("CARGO_PKG_VERSION"), |_: NoMore| Vec::new())
 //! }
 //! ```
 //!
@@ -27,8 +29,9 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use trustplane_process::frame::{self, Frame};
 
-pub use args::{Command, ManagerArgs};
-pub use capability::{Capability, PROCESS, StartError, describe};
+use args::Arguments;
+pub use args::{Command, ManagerArgs, NoMore};
+pub use capability::{Capability, PROCESS, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
 pub use context::Context;
 
@@ -42,12 +45,18 @@ use crate::{
     watch::{Tuning, Watches},
 };
 
-/// Runs a manager with these capabilities to its end.
-pub fn main(component: &'static str, version: &'static str, known: &[Capability]) -> ExitCode {
-    let arguments: ManagerArgs = trustplane_process::args::parse().unwrap_or_else(|error| error.exit());
-    let outcome = match arguments.command {
-        Some(Command::Describe) => print_description(version, known).map(|()| ExitCode::SUCCESS),
-        None => run(arguments, component, version, known),
+/// Runs a manager to its end, with the capabilities that are made from their own arguments.
+pub fn main<M: clap::Args>(
+    component: &'static str,
+    version: &'static str,
+    capabilities: impl FnOnce(M) -> Vec<Capability>,
+) -> ExitCode {
+    let parsed = trustplane_process::args::parse::<Arguments<M>>();
+    let Arguments { manager, more } = parsed.unwrap_or_else(|error| error.exit());
+    let known = capabilities(more);
+    let outcome = match manager.command {
+        Some(Command::Describe) => print_description(version, &known).map(|()| ExitCode::SUCCESS),
+        None => run(manager, component, version, &known),
     };
     outcome.unwrap_or_else(|error| {
         tell(&*error);

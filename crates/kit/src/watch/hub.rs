@@ -18,7 +18,7 @@ use super::{
     inbox::{Inbox, Inboxes},
     metrics::KindMetrics,
     request::Selection,
-    shelf::{Read, Shelf, Staging, Verdict},
+    shelf::{Names, Read, Shelf, Staging, Verdict},
 };
 
 pub(super) use running::Running;
@@ -97,13 +97,14 @@ impl<T> Hub<T> {
         resume: Option<&Versions>,
         metrics: KindMetrics,
         stop: CancellationToken,
+        names: Names<T>,
     ) -> Self {
         let start = |name: Arc<str>| {
             let version = resume
                 .and_then(|versions| versions.get(Some(&name)))
                 .map(Arc::from);
             let collection = Collection {
-                shelf: Shelf::default(),
+                shelf: Shelf::new(names),
                 version,
                 standing: Standing::START,
                 unlisted: false,

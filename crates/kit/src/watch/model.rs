@@ -95,6 +95,7 @@ fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<Metadata>) {
         resume.as_ref(),
         metrics,
         CancellationToken::new(),
+        <Metadata as crate::watch::Project>::names,
     ));
     let project = Arc::new(Metadata(Keep::default()));
     let follower = Follower::new(hub.clone(), Arc::from(""), project, tuning());

@@ -4,7 +4,7 @@ use std::{fmt, marker::PhantomData};
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-use trustplane_plan::{Fingerprinter, Keep, Meta};
+use trustplane_plan::{Fingerprinter, Keep, Meta, ObjectRef};
 
 /// What the API server is asked to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +52,14 @@ pub trait Project: Send + Sync + 'static {
 
     /// Makes what is kept from the text of an object. It must not keep a part of the text that it does not need.
     fn project(&self, meta: &Meta, json: &str) -> Result<Self::Out, ProjectError>;
+
+    /// The names under which [`super::Store::under`] finds the object: such as the Secrets that a pod refers to.
+    fn names(_meta: &Meta, _out: &Self::Out) -> Vec<ObjectRef>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 
     /// Tells two projections of the same type apart: those with equal identity share a watch.
     fn identity(&self) -> String {

@@ -1,7 +1,7 @@
 //! The objects of one collection, and what each step changes about them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     sync::Arc,
 };
 
@@ -82,23 +82,54 @@ pub(super) struct Unreadable {
     pub(super) what: String,
 }
 
+/// Says under which names an object is to be found.
+pub(super) type Names<T> = fn(&Meta, &T) -> Vec<ObjectRef>;
+
 /// The objects of one collection.
 #[derive(Debug)]
 pub(super) struct Shelf<T> {
     pub(super) objects: HashMap<ObjectRef, Arc<Watched<T>>>,
     pub(super) unreadable: BTreeMap<ObjectRef, Unreadable>,
-}
-
-impl<T> Default for Shelf<T> {
-    fn default() -> Self {
-        Self {
-            objects: HashMap::new(),
-            unreadable: BTreeMap::new(),
-        }
-    }
+    names: Names<T>,
+    named: HashMap<ObjectRef, BTreeSet<ObjectRef>>,
 }
 
 impl<T> Shelf<T> {
+    pub(super) fn new(names: Names<T>) -> Self {
+        Self {
+            objects: HashMap::new(),
+            unreadable: BTreeMap::new(),
+            names,
+            named: HashMap::new(),
+        }
+    }
+
+    /// The objects that are to be found under a name, in the order of their own.
+    pub(super) fn under(&self, name: &ObjectRef) -> impl Iterator<Item = &Arc<Watched<T>>> {
+        let objects = self.named.get(name).into_iter().flatten();
+        objects.filter_map(|object| self.objects.get(object))
+    }
+
+    fn enter(&mut self, object: &Watched<T>) {
+        for name in (self.names)(&object.meta, &object.value) {
+            self.named
+                .entry(name)
+                .or_default()
+                .insert(object.meta.object.clone());
+        }
+    }
+
+    fn strike(&mut self, object: &Watched<T>) {
+        for name in (self.names)(&object.meta, &object.value) {
+            if let Entry::Occupied(mut entry) = self.named.entry(name) {
+                entry.get_mut().remove(&object.meta.object);
+                if entry.get().is_empty() {
+                    entry.remove();
+                }
+            }
+        }
+    }
+
     /// The state of an object that a list found again unchanged, so that it need not be kept twice.
     pub(super) fn same(&self, object: &ObjectRef, uid: &str, version: &str) -> Option<&Arc<Watched<T>>> {
         let known = self.objects.get(object)?;
@@ -129,6 +160,8 @@ impl<T> Shelf<T> {
                 let name = &object.meta.object;
                 self.unreadable.remove(name);
                 let before = self.objects.insert(name.clone(), object.clone());
+                before.iter().for_each(|before| self.strike(before));
+                self.enter(&object);
                 let same = before
                     .as_ref()
                     .is_some_and(|before| before.meta.uid == object.meta.uid);
@@ -163,6 +196,7 @@ impl<T> Shelf<T> {
         match self.objects.get(object) {
             Some(known) if is_meant(&known.meta.uid) => {
                 if let Some(known) = self.objects.remove(object) {
+                    self.strike(&known);
                     inboxes.deleted(object, &known.meta.uid, Some(&known));
                 }
             }

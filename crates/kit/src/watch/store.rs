@@ -36,6 +36,17 @@ impl<T> Store<T> {
         state.collection(object)?.shelf.objects.get(object).cloned()
     }
 
+    /// The objects that the projection wants to be found under this name ([`super::Project::names`]). They are found as soon
+    /// as they are in the store.
+    pub fn under(&self, name: &ObjectRef) -> Vec<Arc<Watched<T>>> {
+        let state = self.0.lock();
+        let collections = state.collections.values();
+        collections
+            .flat_map(|one| one.shelf.under(name))
+            .cloned()
+            .collect()
+    }
+
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<Watched<T>>> {
         let mut all = Vec::new();

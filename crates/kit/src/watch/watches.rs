@@ -108,7 +108,14 @@ impl Watches {
         };
         let versions = spec.resume.as_ref().map(|resume| &resume.versions);
         let stop = self.0.stop.child_token();
-        let hub = Arc::new(Hub::new(selection, collections, versions, metrics, stop));
+        let hub = Arc::new(Hub::new(
+            selection,
+            collections,
+            versions,
+            metrics,
+            stop,
+            P::names,
+        ));
         let drive = Drive {
             client: self.0.client.clone(),
             tuning: self.0.tuning.clone(),

@@ -19,7 +19,7 @@ pub(super) struct Module {
     version_package: Option<&'static str>,
     /// What `go build` names the binaries, and what we name them.
     binaries: &'static [(&'static str, &'static str)],
-    /// The program itself, where it is ours and its version is ours too.
+    /// The program itself, where it is ours.
     source: Option<&'static str>,
 }
 
@@ -54,7 +54,7 @@ pub(super) const COREDNS: Module = Module {
     go_sum: include_str!("../../../../xtask/tools/coredns/go.sum"),
     version_package: None,
     binaries: &[("coredns", "coredns")],
-    source: None,
+    source: Some(include_str!("../../../../xtask/tools/coredns/main.go")),
 };
 
 pub(super) const HELM: Module = Module {
@@ -76,13 +76,13 @@ pub(super) const PROBE: Module = Module {
 };
 
 impl Module {
-    /// The version that go.mod requires.
+    /// The version that go.mod requires; a program that is ours alone has our version.
     pub(super) fn version(&self) -> Result<&'static str> {
-        if self.source.is_some() {
-            return Ok(env!("CARGO_PKG_VERSION"));
+        match required_version(self.go_mod, self.path) {
+            Some(version) => Ok(version),
+            None if self.source.is_some() => Ok(env!("CARGO_PKG_VERSION")),
+            None => bail!("{} is not in its go.mod", self.path),
         }
-        required_version(self.go_mod, self.path)
-            .with_context(|| format!("find the version of {} in its go.mod", self.path))
     }
 
     /// Everything that the binaries depend on, but the Go tool chain.

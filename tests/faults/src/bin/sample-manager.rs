@@ -3,10 +3,10 @@
 
 use std::process::ExitCode;
 
+use trustplane_kit::manager::{self, NoMore};
+
 fn main() -> ExitCode {
-    trustplane_kit::manager::main(
-        "sample",
-        env!("CARGO_PKG_VERSION"),
-        &[trustplane_sample::capability()],
-    )
+    manager::main("sample", env!("CARGO_PKG_VERSION"), |_: NoMore| {
+        vec![trustplane_sample::capability()]
+    })
 }

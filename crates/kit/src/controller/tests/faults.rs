@@ -51,6 +51,7 @@ async fn a_stale_view_is_looked_at_again_at_once_but_only_twice() {
         "two looks more, and the plan is carried out"
     );
     stage.assert_metric(r#"reconcile_stale_views_total{controller="puppet"} 2"#);
+    assert_eq!(stage.held(), [(false, 1), (true, 2), (true, 3)]);
     assert_eq!(stage.queue.depths().failing, 0);
 
     stage.api.refusals.store(3, Ordering::SeqCst);

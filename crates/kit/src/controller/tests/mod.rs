@@ -19,7 +19,7 @@ use trustplane_plan::{
 };
 use trustplane_process::metrics::Metrics;
 
-use super::{Controller, Executor, Fault, Options, RunError, Runner};
+use super::{Controller, Executor, Fault, Look, Options, RunError, Runner};
 use crate::apply::Writer;
 use crate::events::{Events, Publisher};
 use crate::queue::{Lane, Policy, Queue};
@@ -33,6 +33,8 @@ struct Puppet {
     called: Arc<Mutex<Vec<String>>>,
     /// How often each look was taken.
     looks: Arc<Mutex<Vec<String>>>,
+    /// For each look, whether it was a second one, and the count that was held from one to the next.
+    held: Arc<Mutex<Vec<(bool, u32)>>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,12 +56,15 @@ impl Controller for Puppet {
     type Input = String;
     type Action = String;
     type Error = Mistake;
+    type Held = u32;
 
     fn name(&self) -> &'static str {
         "puppet"
     }
 
-    async fn gather(&self, key: &ObjectRef) -> Result<Option<String>, Mistake> {
+    async fn gather(&self, key: &ObjectRef, look: &mut Look<u32>) -> Result<Option<String>, Mistake> {
+        look.held += 1;
+        self.held.lock().unwrap().push((look.again, look.held));
         self.looks.lock().unwrap().push(key.name().to_owned());
         match key.name() {
             "gone" => return Ok(None),
@@ -93,20 +98,20 @@ impl Controller for Puppet {
         Ok(())
     }
 
-    fn report(&self, key: &ObjectRef, fault: &Fault<Mistake>) -> Option<Note> {
+    fn report(&self, key: &ObjectRef, fault: &Fault<Mistake>) -> Vec<Note> {
         assert_ne!(key.name(), "panic", "it falls again while it reports");
         let about = Target {
             kind: CONFIG_MAP,
             object: key.clone(),
         };
-        Some(Note::new(
+        vec![Note::new(
             about,
             "uid",
             Severity::Warning,
             fault.reason(),
             "Sync",
             &fault.to_string(),
-        ))
+        )]
     }
 }
 
@@ -215,6 +220,11 @@ impl Stage {
 
     fn called(&self) -> Vec<String> {
         self.puppet.called.lock().unwrap().clone()
+    }
+
+    /// For each look, whether it was a second one, and the count that was held from one to the next.
+    fn held(&self) -> Vec<(bool, u32)> {
+        self.puppet.held.lock().unwrap().clone()
     }
 
     fn looks(&self) -> usize {

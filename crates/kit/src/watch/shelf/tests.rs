@@ -14,6 +14,11 @@ fn read(name: &str, uid: &str, version: u32) -> Read<()> {
     Read::Object(Arc::new(Watched { meta, value: () }))
 }
 
+/// Objects of these tests are to be found by their uid.
+fn by_uid(uid: &str) -> ObjectRef {
+    ObjectRef::new(None, uid)
+}
+
 fn unreadable(name: &str, uid: &str, version: u32) -> Read<()> {
     let identity = Identity {
         object: ObjectRef::new(None, name),
@@ -31,7 +36,7 @@ impl Rig {
             versions: Arc::new(Versions::default()),
         };
         Self {
-            shelf: Shelf::default(),
+            shelf: Shelf::new(|meta, ()| vec![by_uid(&meta.uid)]),
             inboxes,
         }
     }
@@ -157,4 +162,30 @@ fn a_list_with_an_object_that_has_no_name_deletes_nothing() {
     staging.put_nameless();
     assert!(!rig.shelf.commit(staging, false, &mut rig.inboxes));
     assert_eq!(rig.heard(), [""; 0]);
+}
+
+#[test]
+fn an_object_is_found_under_its_names_as_long_as_it_has_them() {
+    let mut rig = Rig::new();
+    let under = |rig: &Rig, uid: &str| {
+        let name = by_uid(uid);
+        let found = rig.shelf.under(&name);
+        found
+            .map(|object| object.meta.object.name().to_owned())
+            .collect::<Vec<_>>()
+    };
+    rig.apply(read("b", "1", 1), "0");
+    rig.apply(read("a", "1", 2), "1");
+    assert_eq!(under(&rig, "1"), ["a", "b"]);
+    // Another object takes the name.
+    rig.apply(read("a", "2", 3), "2");
+    assert_eq!(
+        (under(&rig, "1"), under(&rig, "2")),
+        (vec!["b".to_owned()], vec!["a".to_owned()])
+    );
+    rig.shelf
+        .delete(&ObjectRef::new(None, "b"), None, &mut rig.inboxes);
+    assert!(under(&rig, "1").is_empty());
+    rig.commit([read("c", "2", 4)]);
+    assert_eq!(under(&rig, "2"), ["c"], "a list strikes what is gone");
 }

@@ -1,0 +1,80 @@
+//! The arguments of the capability.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+use trustplane_sync_core::policy::Policy;
+use trustplane_sync_core::situation::Settings;
+use trustplane_sync_providers::{Registry, mock::Mock};
+
+/// How the capability works.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Secret sync")]
+pub struct SyncArgs {
+    /// What pods may ask for: only what lies in the folder of their namespace, or everything
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    sync_policy: PolicyMode,
+    /// How long a fetched value is new enough for another pod
+    #[arg(long, default_value = "60s", value_name = "DURATION", value_parser = duration)]
+    sync_fresh_for: Duration,
+    /// How often to look for a new value where the annotation says nothing; without it only on events
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    sync_refresh_interval: Option<Duration>,
+    /// Value of the label app.kubernetes.io/managed-by on Secrets; those of JASM are recognised with any
+    #[arg(long, default_value = "jasm", value_name = "VALUE")]
+    sync_managed_by: String,
+    /// Serve only these namespaces, separated by commas; roles in them are enough then
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    sync_namespaces: Option<Vec<String>>,
+    /// Offer the provider "mock", which holds nothing: for tests
+    #[arg(long, hide = true)]
+    sync_mock: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum PolicyMode {
+    /// Without policies, a namespace may have what lies in the folder of its name
+    #[default]
+    Enforce,
+    /// Every pod may ask for everything, as in JASM
+    Off,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    parsed
+        .ok()
+        .and_then(|span| Duration::try_from(span).ok())
+        .ok_or_else(|| "must be a duration such as 90s or 1h30m".to_owned())
+}
+
+impl SyncArgs {
+    /// The namespaces to serve; all if none is named.
+    pub(crate) fn namespaces(&self) -> Option<Vec<String>> {
+        self.sync_namespaces.clone()
+    }
+
+    /// The providers of this process.
+    pub(crate) fn registry(&self) -> Registry {
+        let registry = Registry::default();
+        if self.sync_mock {
+            registry.with(Mock::default())
+        } else {
+            registry
+        }
+    }
+
+    /// What the core needs to know.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            policy: match self.sync_policy {
+                PolicyMode::Enforce => Policy::OwnFolder,
+                PolicyMode::Off => Policy::Off,
+            },
+            fresh_for: self.sync_fresh_for,
+            refresh: self.sync_refresh_interval,
+            managed_by: self.sync_managed_by.clone(),
+        }
+    }
+}

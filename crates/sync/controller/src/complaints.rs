@@ -1,0 +1,77 @@
+//! The controller of annotations: it tells pods what is wrong with what they ask for. It writes nothing but events.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use trustplane_kit::controller::{Controller, Look};
+use trustplane_kit::watch::Store;
+use trustplane_plan::{Class, Classified, ObjectRef, Plan};
+use trustplane_sync_core::complain::{Told, complain};
+use trustplane_sync_core::pod::{Asks, Pod};
+
+use crate::asks::pod;
+
+/// Tells pods what is wrong with their annotation.
+pub(crate) struct Complaints {
+    pub pods: Store<Option<Box<Asks>>>,
+    pub told: Mutex<HashMap<ObjectRef, u64>>,
+}
+
+/// Nothing can go wrong: all is in memory.
+#[derive(Debug)]
+pub(crate) struct Never(Infallible);
+
+impl fmt::Display for Never {
+    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
+
+impl std::error::Error for Never {}
+
+impl Classified for Never {
+    fn class(&self) -> Class {
+        match self.0 {}
+    }
+
+    fn reason(&self) -> &'static str {
+        match self.0 {}
+    }
+}
+
+impl Controller for Complaints {
+    type Key = ObjectRef;
+    type Input = (Pod, Option<u64>);
+    type Action = Told;
+    type Error = Never;
+    type Held = ();
+
+    fn name(&self) -> &'static str {
+        "sync-annotations"
+    }
+
+    async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Self::Input>, Never> {
+        let pod = self.pods.get(key).as_ref().and_then(pod);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match pod {
+            Some(pod) => Some((pod, told.get(key).copied())),
+            None => {
+                told.remove(key);
+                None
+            }
+        })
+    }
+
+    fn decide(&self, (pod, told): &Self::Input, _now: Timestamp) -> Plan<Told> {
+        complain(pod, *told)
+    }
+
+    async fn perform(&self, Told { pod, what }: Told) -> Result<(), Never> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert(pod, what);
+        Ok(())
+    }
+}

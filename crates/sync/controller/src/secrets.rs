@@ -1,0 +1,238 @@
+//! The controller of Secrets: it reads what is known, asks providers if there is a cause, and lets the core decide.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use trustplane_kit::apply::{WriteError, Writer};
+use trustplane_kit::controller::{Controller, Executor, Fault, Look};
+use trustplane_kit::watch::Store;
+use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
+use trustplane_process::clock::Clock;
+use trustplane_sync_core::adopt::is_free;
+use trustplane_sync_core::claims::Claim;
+use trustplane_sync_core::data::{Data, Value};
+use trustplane_sync_core::decide::{Action, Input, decide};
+use trustplane_sync_core::pod::{Asks, Pod};
+use trustplane_sync_core::reason::Reason;
+use trustplane_sync_core::request::Source;
+use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
+use trustplane_sync_core::state::{SECRET, STATE, mark};
+use trustplane_sync_providers::{Answer, Exchange, Question};
+
+use crate::asks::pod;
+use crate::ledger::Ledger;
+
+/// The field manager of the capability.
+pub(crate) const MANAGER: &str = "trustplane-sync";
+
+/// For this long after our own work a store may be behind it, so the live object counts.
+const WATCH_LAG: SignedDuration = SignedDuration::from_secs(10);
+
+/// Keeps the Secrets that pods ask for.
+pub(crate) struct Secrets {
+    pub writer: Writer,
+    pub exchange: Exchange,
+    pub settings: Settings,
+    pub fingerprinter: Fingerprinter,
+    pub clock: Arc<dyn Clock>,
+    pub pods: Store<Option<Box<Asks>>>,
+    /// Metadata of those with our label; no value, and nothing of anybody else's.
+    pub secrets: Store<()>,
+    pub ledger: Ledger,
+}
+
+/// What can go wrong when something is read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SyncError {
+    /// The live Secret cannot be read.
+    #[error(transparent)]
+    Read(#[from] WriteError),
+}
+
+impl Classified for SyncError {
+    fn class(&self) -> Class {
+        let Self::Read(source) = self;
+        source.class()
+    }
+
+    fn reason(&self) -> &'static str {
+        Reason::SecretSyncFailed.as_str()
+    }
+
+    fn retry_after(&self) -> Option<std::time::Duration> {
+        let Self::Read(source) = self;
+        source.retry_after()
+    }
+}
+
+/// Answers that came before a write met something that was not seen: they are used once more, and then dropped.
+pub(crate) type Answers = BTreeMap<Source, Answer>;
+
+impl Controller for Secrets {
+    type Key = ObjectRef;
+    type Input = Input;
+    type Action = Action;
+    type Error = SyncError;
+    type Held = Answers;
+
+    fn name(&self) -> &'static str {
+        "sync"
+    }
+
+    async fn gather(&self, key: &ObjectRef, look: &mut Look<Answers>) -> Result<Option<Input>, SyncError> {
+        let pods = self.claimants(key);
+        let known = self.ledger.get(key);
+        if pods.is_empty() && known.is_none() {
+            return Ok(None);
+        }
+        let looked = self.clock.now();
+        let record = known.unwrap_or_else(|| Record::new(looked));
+        let live = self.live(key, &record, looked, look.again).await?;
+        let mut situation = Situation {
+            secret: key.clone(),
+            pods,
+            live,
+            record,
+            looked,
+        };
+        self.look_closer(&mut situation).await?;
+        let assessment = assess(&situation, &self.settings);
+        let (mut answers, mut inherited) = (Answers::new(), None);
+        if assessment.cause.is_some() {
+            let namespace = key.namespace().unwrap_or_default();
+            answers = self.ask(namespace, &assessment.shares.winners, &look.held).await;
+            look.held.clone_from(&answers);
+            inherited = self.inherited(&situation).await?;
+        }
+        Ok(Some(Input {
+            situation,
+            answers,
+            inherited,
+        }))
+    }
+
+    fn decide(&self, input: &Input, _now: Timestamp) -> Plan<Action> {
+        decide(input, &self.settings, &self.fingerprinter)
+    }
+
+    async fn perform(&self, action: Action) -> Result<(), SyncError> {
+        match action {
+            Action::Remember(secret, record) => self.ledger.put(secret, *record),
+            Action::Forget(secret) => self.ledger.forget(&secret),
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, plan: Plan<Action>, executor: &Executor) -> Result<(), Fault<SyncError>> {
+        executor.carry_out(self, plan).await.map_err(|fault| match fault {
+            // Somebody else's: the next look sees it, and decides.
+            Fault::Write(WriteError::Foreign { attempt, .. }) => Fault::Write(WriteError::Stale(attempt)),
+            other => other,
+        })
+    }
+
+    fn report(&self, key: &ObjectRef, fault: &Fault<SyncError>) -> Vec<Note> {
+        let text = fault.to_string();
+        let pods = self.claimants(key);
+        pods.iter()
+            .map(|pod| pod.note(Reason::SecretSyncFailed, &text))
+            .collect()
+    }
+}
+
+impl Secrets {
+    fn claimants(&self, key: &ObjectRef) -> Vec<Pod> {
+        self.pods.under(key).iter().filter_map(pod).collect()
+    }
+
+    /// What is there, from the store where that can be trusted.
+    async fn live(
+        &self,
+        key: &ObjectRef,
+        record: &Record,
+        looked: Timestamp,
+        again: bool,
+    ) -> Result<Live, WriteError> {
+        let just_now = record
+            .asked
+            .is_some_and(|asked| looked.duration_since(asked) < WATCH_LAG);
+        let stored = self.secrets.get(key);
+        let in_doubt = again || just_now || (record.taken && stored.is_none());
+        if !in_doubt {
+            return Ok(stored.map_or(Live::Absent, |stored| Live::Ours(stored.meta.clone())));
+        }
+        let live = self
+            .writer
+            .get_meta(&SECRET, key, &Keep::owned_by(MANAGER))
+            .await?;
+        Ok(match live {
+            None => Live::Absent,
+            Some(meta) if mark(&self.settings.managed_by).is_on(&meta) => Live::Ours(meta),
+            Some(meta) => Live::Foreign(Stranger { meta, nature: None }),
+        })
+    }
+
+    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over:
+    /// the API server sends its values along.
+    async fn look_closer(&self, situation: &mut Situation) -> Result<(), WriteError> {
+        let Live::Foreign(stranger) = &situation.live else {
+            return Ok(());
+        };
+        let winners = assess(situation, &self.settings).shares.winners;
+        if winners.is_empty() || is_free(&stranger.meta, &winners).is_err() {
+            return Ok(());
+        }
+        let found: Option<Found> = self.writer.get_slim(&SECRET, &situation.secret).await?;
+        if let (Live::Foreign(stranger), Some(found)) = (&mut situation.live, found) {
+            stranger.nature = Some(Nature {
+                secret_type: found.secret_type,
+                immutable: found.immutable,
+            });
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, namespace: &str, winners: &[Claim<'_>], held: &Answers) -> Answers {
+        let sources: BTreeSet<&Source> = winners.iter().map(|winner| &winner.request.source).collect();
+        let asked = sources.into_iter().map(|source| async move {
+            let answer = match held.get(source) {
+                Some(answer) => answer.clone(),
+                None => self.exchange.ask(&Question::of(namespace, source)).await,
+            };
+            (source.clone(), answer)
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+
+    /// The content of a Secret that JASM made: we have no fingerprint of it, so it must be compared.
+    async fn inherited(&self, situation: &Situation) -> Result<Option<Data>, WriteError> {
+        let is_inherited = |meta: &Meta| !meta.annotations.contains_key(STATE) && meta.fields.is_empty();
+        match &situation.live {
+            Live::Ours(meta) if is_inherited(meta) => {}
+            _ => return Ok(None),
+        }
+        let found: Option<Found> = self.writer.get_slim(&SECRET, &situation.secret).await?;
+        Ok(found.map(|found| {
+            found
+                .data
+                .into_iter()
+                .map(|(key, value)| (key, Value::new(value.0)))
+                .collect()
+        }))
+    }
+}
+
+/// What is read of a live Secret.
+#[derive(Deserialize)]
+struct Found {
+    #[serde(rename = "type", default)]
+    secret_type: String,
+    #[serde(default)]
+    immutable: bool,
+    #[serde(default)]
+    data: BTreeMap<String, ByteString>,
+}

@@ -1,0 +1,15 @@
+//! Secret sync on a real API server, as the shipped account with the shipped rights.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+mod conflicts;
+mod crashes;
+mod drift;
+mod quiet;
+mod stage;
+mod syncs;

@@ -1,0 +1,163 @@
+//! What every test here stands on: a namespace, the account, a provider in memory, and pods that ask.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use trustplane_kit::controller::Options;
+use trustplane_kit::manager::process_rights;
+use trustplane_kit::watch::Tuning;
+use trustplane_process::metrics::Metrics;
+use trustplane_sync_controller::{Setup, rights, run_alone};
+use trustplane_sync_core::policy::Policy;
+use trustplane_sync_core::situation::Settings;
+use trustplane_sync_providers::{Exchange, Registry, mock::Mock};
+use trustplane_testkit::crash::{InProcess, Subject, Thread};
+use trustplane_testkit::{
+    Account, ControlPlane, DEADLINE, Instance, Rules, Sandbox, Select, eventually, wait_for, wait_for_some,
+};
+
+/// The value that tests look for.
+pub const VALUE: &str = r#"{"user":"u","password":"p"}"#;
+
+pub fn rules() -> Rules {
+    let rights = process_rights("trustplane-manager").and(rights());
+    Rules {
+        cluster: rights.cluster,
+        namespaced: rights.namespaced,
+    }
+}
+
+/// The capability in this process, serving the namespace that its configuration names.
+pub fn alone(mock: &Mock) -> InProcess {
+    let mock = mock.clone();
+    InProcess::new(move |config| {
+        let setup = Setup {
+            settings: Settings {
+                policy: Policy::Off,
+                fresh_for: Duration::from_secs(2),
+                ..Settings::default()
+            },
+            namespaces: Some(vec![config.default_namespace.clone()]),
+            exchange: Exchange::new(Registry::default().with(mock.clone()), &Metrics::new()),
+        };
+        let options = Options {
+            resync: Some(Duration::from_secs(1)),
+            ..Options::default()
+        };
+        async move {
+            let ended = run_alone(config, setup, options, Tuning::default()).await;
+            ended.map_err(|error| anyhow::anyhow!("{error}"))
+        }
+    })
+}
+
+pub struct Stage {
+    pub sandbox: Sandbox,
+    pub account: Account,
+    pub mock: Mock,
+}
+
+impl Stage {
+    pub async fn new(name: &str) -> Result<Self> {
+        let sandbox = Sandbox::on(ControlPlane::shared().await?, name).await?;
+        let account = sandbox.apply_rbac("sync", &rules()).await?;
+        Ok(Self {
+            sandbox,
+            account,
+            mock: Mock::default(),
+        })
+    }
+
+    pub async fn start(&self, name: &str) -> Result<(Instance, Thread)> {
+        let instance = self.account.instance(name).await?;
+        let running = alone(&self.mock).start(&instance).await?;
+        Ok((instance, running))
+    }
+
+    /// A stage with one pod that has its Secret.
+    pub async fn synced(name: &str) -> Result<(Self, Instance, Thread)> {
+        let stage = Self::new(name).await?;
+        stage.mock.set("a", VALUE);
+        let (instance, running) = stage.start("first").await?;
+        stage.pod("web", "a", "db", "").await?;
+        stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+        Ok((stage, instance, running))
+    }
+
+    pub fn secrets(&self) -> Api<Secret> {
+        self.sandbox.api()
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        self.sandbox.api()
+    }
+
+    /// A pod that asks for one secret.
+    pub async fn pod(&self, name: &str, path: &str, secret: &str, more: &str) -> Result<Pod> {
+        pod(&self.sandbox, name, path, secret, more).await
+    }
+
+    pub async fn remove(&self, pod: &str) -> Result<()> {
+        self.pods()
+            .delete(pod, &DeleteParams::default().grace_period(0))
+            .await?;
+        wait_for(&self.pods(), pod, DEADLINE, |live| live.is_none()).await?;
+        Ok(())
+    }
+
+    pub async fn patch(&self, pod: &str, metadata: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        self.pods().patch(pod, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    pub async fn holds(&self, secret: &str, data: &[(&str, &str)]) -> Result<Secret> {
+        holds(&self.sandbox, secret, data).await
+    }
+
+    /// Waits for an event on a pod.
+    pub async fn told(&self, pod: &str, reason: &str) -> Result<Event> {
+        let events: Api<Event> = self.sandbox.api();
+        let all = Select::default();
+        let found = eventually(&events, &all, DEADLINE, |found| {
+            let told = found.values().find(|event| {
+                let about = event
+                    .regarding
+                    .as_ref()
+                    .and_then(|regarding| regarding.name.as_deref());
+                about == Some(pod) && event.reason.as_deref() == Some(reason)
+            });
+            told.cloned()
+        });
+        found.await.with_context(|| format!("{reason} on {pod}"))
+    }
+}
+
+pub async fn pod(sandbox: &Sandbox, name: &str, path: &str, secret: &str, more: &str) -> Result<Pod> {
+    // The account without which no pod is let in comes a moment after its namespace.
+    wait_for_some(&sandbox.api::<ServiceAccount>(), "default", DEADLINE, |_| true).await?;
+    let asks = format!("provider: mock\npath: {path}\nsecretName: {secret}\n{more}");
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": name, "annotations": {"jasm.codnod.io/secret-sync": asks}},
+        "spec": {"containers": [{"name": "main", "image": "none"}]},
+    }))?;
+    let made = sandbox.api::<Pod>().create(&PostParams::default(), &pod).await;
+    made.with_context(|| format!("create the pod {name}"))
+}
+
+/// Waits until a Secret holds exactly this.
+pub async fn holds(sandbox: &Sandbox, secret: &str, data: &[(&str, &str)]) -> Result<Secret> {
+    let wanted = data
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), ByteString(value.as_bytes().to_vec())))
+        .collect();
+    let api: Api<Secret> = sandbox.api();
+    let held = wait_for_some(&api, secret, DEADLINE, |live| live.data.as_ref() == Some(&wanted)).await;
+    held.with_context(|| format!("{secret} holds {data:?}"))
+}

@@ -1,0 +1,227 @@
+//! Who gets the Secret when several requests name it.
+//!
+//! Within one workload the newest pod speaks: a rollout that changes the path works. Between workloads the one that the
+//! Secret was made for keeps it; if that one is gone, or there is no Secret yet, the oldest wins. Requests that say `merge`
+//! share a Secret with others that say so too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::pod::Pod;
+use crate::request::Request;
+
+/// A request of a pod for the Secret in question.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Its place among the pod's requests.
+    pub index: usize,
+    /// The request.
+    pub request: &'a Request,
+}
+
+/// How a Secret is shared out.
+#[derive(Debug, Default)]
+pub struct Shares<'a> {
+    /// What the Secret is made from: one request, or several that are put together, first come first.
+    pub winners: Vec<Claim<'a>>,
+    /// Every claim that the Secret serves: those that say the same as a winner, and older pods of a winner's workload.
+    pub served: Vec<Claim<'a>>,
+    /// Claims that come too late.
+    pub losers: Vec<Claim<'a>>,
+}
+
+/// All claims of these pods on a Secret.
+pub fn claims<'a>(pods: &'a [Pod], secret: &str) -> Vec<Claim<'a>> {
+    let of_pod = |pod: &'a Pod| {
+        let requests = pod
+            .asks
+            .annotation
+            .as_ref()
+            .as_ref()
+            .ok()
+            .map(|annotation| annotation.requests.iter());
+        let good = requests.into_iter().flatten().enumerate();
+        good.filter_map(move |(index, request)| {
+            let request = request.as_ref().ok()?;
+            (request.secret_name.as_str() == secret).then_some(Claim { pod, index, request })
+        })
+    };
+    pods.iter().flat_map(of_pod).collect()
+}
+
+/// Shares a Secret out. `incumbent` is the workload that the live Secret was made for.
+pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> {
+    let mut workloads: BTreeMap<Arc<str>, Vec<Claim<'a>>> = BTreeMap::new();
+    for claim in claims {
+        workloads
+            .entry(claim.pod.workload.clone())
+            .or_default()
+            .push(claim);
+    }
+    let mut ranked: Vec<Vec<Claim<'a>>> = workloads.into_values().collect();
+    for of_one in &mut ranked {
+        of_one.sort_by_key(|claim| (std::cmp::Reverse(age(claim)), claim.index));
+    }
+    // The oldest pod of a workload is its age; the name decides between twins.
+    ranked.sort_by_key(|of_one| {
+        let is_incumbent = of_one
+            .first()
+            .is_some_and(|claim| Some(&*claim.pod.workload) == incumbent);
+        (!is_incumbent, of_one.iter().map(age).min())
+    });
+    let mut shares = Shares::default();
+    for of_one in ranked {
+        // The newest pod speaks for the workload, with all its requests for this Secret.
+        let speaker = of_one.first().map(|claim| claim.pod.uid.clone());
+        let joins = |claim: &Claim<'_>| {
+            claim.request.merge && shares.winners.iter().all(|winner| winner.request.merge)
+        };
+        let says_the_same = |claim: &Claim<'_>| {
+            shares
+                .winners
+                .iter()
+                .any(|winner| winner.request == claim.request)
+        };
+        let spoken: Vec<Claim<'a>> = of_one
+            .iter()
+            .copied()
+            .filter(|claim| Some(&claim.pod.uid) == speaker.as_ref())
+            .collect();
+        let wins =
+            shares.winners.is_empty() || spoken.iter().all(|claim| joins(claim) || says_the_same(claim));
+        if !wins {
+            shares.losers.extend(of_one);
+            continue;
+        }
+        for claim in spoken {
+            if !shares
+                .winners
+                .iter()
+                .any(|winner| winner.request == claim.request)
+            {
+                shares.winners.push(claim);
+            }
+        }
+        shares.served.extend(of_one);
+    }
+    shares
+}
+
+fn age(claim: &Claim<'_>) -> (Timestamp, Arc<str>) {
+    (claim.pod.created, claim.pod.uid.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use trustplane_plan::ObjectRef;
+
+    use super::*;
+    use crate::grammar;
+    use crate::pod::Asks;
+
+    fn pod(name: &str, workload: &str, second: i64, request: &str) -> Pod {
+        Pod {
+            object: ObjectRef::new(Some("shop"), name),
+            uid: name.into(),
+            created: Timestamp::from_second(second).unwrap(),
+            workload: workload.into(),
+            asks: Asks {
+                annotation: Arc::new(grammar::parse(
+                    &format!("{{provider: mock, secretName: s, {request}}}"),
+                    &["mock"],
+                )),
+                force: None,
+            },
+        }
+    }
+
+    fn shared(pods: &[Pod], incumbent: Option<&str>) -> (Vec<String>, Vec<String>) {
+        let shares = share(claims(pods, "s"), incumbent);
+        let winners = shares
+            .winners
+            .iter()
+            .map(|claim| claim.request.source.path.clone())
+            .collect();
+        let losers = shares
+            .losers
+            .iter()
+            .map(|claim| claim.pod.object.name().to_owned())
+            .collect();
+        assert_eq!(
+            shares.served.len() + shares.losers.len(),
+            claims(pods, "s").len(),
+            "everybody is somewhere"
+        );
+        (winners, losers)
+    }
+
+    fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+        texts.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn within_a_workload_the_newest_speaks_and_nobody_loses() {
+        let pods = [
+            pod("new", "Deployment/a", 20, "path: new"),
+            pod("old", "Deployment/a", 10, "path: old"),
+        ];
+        assert_eq!(shared(&pods, None), (texts(["new"]), vec![]));
+        assert_eq!(shared(&pods[1..], None), (texts(["old"]), vec![]));
+    }
+
+    #[test]
+    fn between_workloads_the_oldest_wins_and_the_other_is_told() {
+        let mut pods = vec![
+            pod("b", "Deployment/b", 10, "path: b"),
+            pod("a", "Deployment/a", 5, "path: a"),
+        ];
+        assert_eq!(shared(&pods, None), (texts(["a"]), texts(["b"])));
+        // A rollout of the winner makes its pods the youngest: it keeps the Secret all the same.
+        pods[1] = pod("a2", "Deployment/a", 50, "path: a2");
+        assert_eq!(shared(&pods, Some("Deployment/a")), (texts(["a2"]), texts(["b"])));
+        // Once it has gone, the next one gets it.
+        assert_eq!(shared(&pods[..1], Some("Deployment/a")), (texts(["b"]), vec![]));
+        // Twins are told apart by their uid, whatever the order.
+        let twins = [pod("x", "Pod/x", 1, "path: x"), pod("w", "Pod/w", 1, "path: w")];
+        assert_eq!(shared(&twins, None).0, ["w"]);
+    }
+
+    #[test]
+    fn who_says_the_same_is_served() {
+        let pods = [
+            pod("a", "Deployment/a", 1, "path: p"),
+            pod("b", "Deployment/b", 2, "path: p"),
+        ];
+        assert_eq!(shared(&pods, None), (texts(["p"]), vec![]));
+        let pods = [
+            pod("a", "Deployment/a", 1, "path: p"),
+            pod("b", "Deployment/b", 2, "path: p, keys: [x]"),
+        ];
+        assert_eq!(shared(&pods, None), (texts(["p"]), texts(["b"])));
+    }
+
+    #[test]
+    fn merge_needs_all_to_agree() {
+        let pods = [
+            pod("a", "Deployment/a", 1, "path: a, merge: true"),
+            pod("b", "Deployment/b", 2, "path: b, merge: true"),
+            pod("c", "Deployment/c", 3, "path: c"),
+        ];
+        assert_eq!(shared(&pods, None), (texts(["a", "b"]), texts(["c"])));
+        assert_eq!(
+            shared(&pods[1..], Some("Deployment/c")),
+            (texts(["c"]), texts(["b"]))
+        );
+    }
+
+    #[test]
+    fn other_secrets_and_bad_requests_are_no_claims() {
+        let pods = [pod("a", "Pod/a", 1, "path: [x]"), pod("b", "Pod/b", 1, "path: b")];
+        assert_eq!(claims(&pods, "s").len(), 1);
+        assert_eq!(claims(&pods, "t").len(), 0);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a provider answers.
+
+use std::time::Duration;
+
+use crate::data::Payload;
+use crate::reason::{Problem, Reason, Retry};
+use crate::request::Source;
+
+/// A secret as a provider has it.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// The provider's name.
+    pub provider: &'static str,
+    /// The content.
+    pub payload: Payload,
+    /// What the provider calls this version.
+    pub version: Option<String>,
+}
+
+/// Why a provider did not give a secret. The texts are ours: no request ids, no values, so that equal causes make equal
+/// events.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// There is no such secret, or no such version of it.
+    #[error("it does not exist")]
+    NotFound,
+    /// The provider's rules do not let us.
+    #[error("access was denied; needed is {permission}")]
+    Denied {
+        /// What would have to be allowed.
+        permission: String,
+    },
+    /// The request makes no sense to the provider.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+    },
+    /// The provider asked us to slow down.
+    #[error("the provider is throttling us")]
+    Throttled {
+        /// For how long, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The provider cannot be reached, or is not well.
+    #[error("the provider is unavailable: {what}")]
+    Unavailable {
+        /// What happened.
+        what: String,
+    },
+    /// There is no such store, or it is not for this namespace.
+    #[error("there is no such store for this namespace")]
+    NoStore,
+}
+
+impl FetchError {
+    /// What to tell the people of the pod.
+    pub fn problem(&self, source: &Source) -> Problem {
+        let (reason, retry) = match self {
+            Self::NotFound => (Reason::SecretFetchFailed, Retry::Soon),
+            Self::Denied { .. } | Self::Invalid { .. } => (Reason::SecretFetchFailed, Retry::Slow),
+            Self::NoStore => (Reason::ProviderUnsupported, Retry::Slow),
+            Self::Throttled { .. } => (Reason::ProviderThrottled, Retry::Outage),
+            Self::Unavailable { .. } => (Reason::SecretFetchFailed, Retry::Outage),
+        };
+        let named = source
+            .store
+            .as_deref()
+            .or(source.provider.as_deref())
+            .unwrap_or_default();
+        Problem {
+            reason,
+            retry,
+            text: format!("failed to fetch {} from {named}: {self}", source.path),
+        }
+    }
+
+    /// How long the provider wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Throttled { retry_after } => *retry_after,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What is known about a Secret before a provider is asked, and whether one has to be asked at all.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use jiff::{SignedDuration, Timestamp};
+use strum::IntoStaticStr;
+use trustplane_plan::{Meta, ObjectRef};
+
+use crate::adopt::may_adopt;
+use crate::claims::{Claim, Shares, claims, share};
+use crate::pod::Pod;
+use crate::policy::Policy;
+use crate::reason::Problem;
+use crate::state::{REQUESTED_BY, Standing, request_state, standing, synced_at};
+
+/// What the admin has set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which requests are allowed.
+    pub policy: Policy,
+    /// How long a fetched value is new enough for another pod.
+    pub fresh_for: Duration,
+    /// How often to look again where the request says nothing.
+    pub refresh: Option<Duration>,
+    /// The value of the label on our Secrets.
+    pub managed_by: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            fresh_for: Duration::from_secs(60),
+            refresh: None,
+            managed_by: "jasm".to_owned(),
+        }
+    }
+}
+
+/// The live object of the Secret's name.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "one at a time, never kept")]
+pub enum Live {
+    /// None, as far as we know.
+    Absent,
+    /// One with our label.
+    Ours(Meta),
+    /// One without it.
+    Foreign(Stranger),
+}
+
+/// A Secret that is not ours: what decides whether it may become so.
+#[derive(Debug, Clone)]
+pub struct Stranger {
+    /// Its metadata.
+    pub meta: Meta,
+    /// What else matters, if somebody wants to take it over.
+    pub nature: Option<Nature>,
+}
+
+/// What metadata does not tell of a Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nature {
+    /// Its type.
+    pub secret_type: String,
+    /// Whether it can be changed at all.
+    pub immutable: bool,
+}
+
+/// What this process remembers of its work on a Secret. Losing it costs nothing but time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Since when this process knows of the Secret.
+    pub since: Timestamp,
+    /// When the provider was last asked.
+    pub asked: Option<Timestamp>,
+    /// For which request it was asked.
+    pub request: Option<String>,
+    /// How often it failed in a row.
+    pub failures: u32,
+    /// When to try again; never by itself if there is none.
+    pub retry_at: Option<Timestamp>,
+    /// Whether the Secret was seen in its place.
+    pub placed: bool,
+    /// Whether somebody else's Secret has the name, as far as we know.
+    pub taken: bool,
+    /// What was told and still holds, by a hash of it.
+    pub told: BTreeMap<u64, Timestamp>,
+}
+
+impl Record {
+    /// Nothing is known but the time.
+    pub fn new(since: Timestamp) -> Self {
+        Self {
+            since,
+            asked: None,
+            request: None,
+            failures: 0,
+            retry_at: None,
+            placed: false,
+            taken: false,
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+/// Everything that is known before a provider is asked.
+#[derive(Debug, Clone)]
+pub struct Situation {
+    /// The Secret.
+    pub secret: ObjectRef,
+    /// The pods of its namespace that name it: neither finished nor terminating.
+    pub pods: Vec<Pod>,
+    /// What is there.
+    pub live: Live,
+    /// What we remember.
+    pub record: Record,
+    /// When we looked.
+    pub looked: Timestamp,
+}
+
+/// Why a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Cause {
+    /// There is no Secret yet.
+    First,
+    /// The Secret was made for another request, or a sync was forced.
+    Changed,
+    /// Somebody changed the Secret.
+    Drift,
+    /// Somebody deleted the Secret.
+    Deleted,
+    /// A pod started long after the last look.
+    NewPod,
+    /// It is time.
+    Refresh,
+    /// It failed before.
+    Retry,
+}
+
+/// What the claims come to.
+pub struct Assessment<'a> {
+    /// Who gets the Secret.
+    pub shares: Shares<'a>,
+    /// Claims that are not allowed, and why.
+    pub refused: Vec<(Claim<'a>, Problem)>,
+    /// What the Secret is, or would be, made for.
+    pub request: String,
+    /// Why the provider is to be asked; nothing if it is not.
+    pub cause: Option<Cause>,
+    /// When to look again even if nothing happens.
+    pub look_again: Option<Duration>,
+}
+
+/// Judges the claims and says whether a provider has to be asked.
+pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'a> {
+    let namespace = situation.secret.namespace().unwrap_or_default();
+    let (mut allowed, mut refused) = (Vec::new(), Vec::new());
+    for claim in claims(&situation.pods, situation.secret.name()) {
+        match settings.policy.judge(namespace, claim.request) {
+            Ok(()) => allowed.push(claim),
+            Err(problem) => refused.push((claim, problem)),
+        }
+    }
+    let incumbent = match &situation.live {
+        Live::Ours(meta) => meta.annotations.get(REQUESTED_BY).map(String::as_str),
+        Live::Absent | Live::Foreign(_) => None,
+    };
+    let shares = share(allowed, incumbent);
+    let mut forced: Vec<&str> = shares
+        .served
+        .iter()
+        .filter_map(|claim| claim.pod.asks.force.as_deref())
+        .collect();
+    forced.sort_unstable();
+    forced.dedup();
+    let request = request_state(&shares.winners, &forced);
+    let refresh = interval(&shares, settings).map(|interval| Beat::new(interval, &situation.secret));
+    let cause = (!shares.winners.is_empty())
+        .then(|| cause(situation, settings, &shares, &request, refresh.as_ref()))
+        .flatten();
+    let waits = [
+        refresh.map(|beat| beat.next(situation.looked)),
+        situation.record.retry_at,
+    ];
+    let look_again = waits
+        .into_iter()
+        .flatten()
+        .filter(|at| *at > situation.looked)
+        .min();
+    Assessment {
+        look_again: look_again.map(|at| until(situation.looked, at)),
+        shares,
+        refused,
+        request,
+        cause,
+    }
+}
+
+fn cause(
+    situation: &Situation,
+    settings: &Settings,
+    shares: &Shares<'_>,
+    request: &str,
+    refresh: Option<&Beat>,
+) -> Option<Cause> {
+    let record = &situation.record;
+    let same_request = record.request.as_deref() == Some(request);
+    if record.failures > 0 && same_request {
+        return record
+            .retry_at
+            .filter(|at| *at <= situation.looked)
+            .map(|_| Cause::Retry);
+    }
+    let live = match &situation.live {
+        Live::Absent if record.placed => return Some(Cause::Deleted),
+        Live::Absent => return Some(Cause::First),
+        Live::Foreign(stranger) => {
+            return may_adopt(stranger, &shares.winners)
+                .is_ok()
+                .then_some(Cause::First);
+        }
+        Live::Ours(live) => live,
+    };
+    if live.is_terminating() {
+        return None;
+    }
+    let path = shares
+        .winners
+        .first()
+        .map(|winner| winner.request.source.path.as_str())
+        .unwrap_or_default();
+    match standing(live, request, path) {
+        Standing::Outdated => return Some(Cause::Changed),
+        Standing::Touched => return Some(Cause::Drift),
+        Standing::Intact | Standing::Inherited => {}
+    }
+    let fresh = SignedDuration::try_from(settings.fresh_for).unwrap_or(SignedDuration::MAX);
+    // What happened before this process began is known from the Secret alone: a pod that is only just older than us may have
+    // come while nobody looked.
+    let stale_from = match (record.asked, synced_at(live)) {
+        (Some(asked), _) => asked.saturating_add(fresh),
+        (None, Some(synced)) => synced
+            .saturating_add(fresh)
+            .map(|stale| stale.max(before(record.since, fresh))),
+        (None, None) => Ok(before(record.since, fresh)),
+    };
+    let stale_from = stale_from.unwrap_or(Timestamp::MAX);
+    if shares.served.iter().any(|claim| claim.pod.created > stale_from) {
+        return Some(Cause::NewPod);
+    }
+    let last = record.asked.unwrap_or(record.since);
+    refresh
+        .filter(|beat| beat.last(situation.looked) > last)
+        .map(|_| Cause::Refresh)
+}
+
+fn before(at: Timestamp, span: SignedDuration) -> Timestamp {
+    at.saturating_sub(span).unwrap_or(Timestamp::MIN)
+}
+
+/// The shortest interval that a winner asks for, or else the admin's.
+fn interval(shares: &Shares<'_>, settings: &Settings) -> Option<Duration> {
+    if shares.winners.is_empty() {
+        return None;
+    }
+    shares
+        .winners
+        .iter()
+        .filter_map(|winner| winner.request.refresh)
+        .min()
+        .or(settings.refresh)
+}
+
+/// Points in time, an interval apart, that belong to one Secret: they are spread over the interval, and the same after a
+/// restart.
+struct Beat {
+    interval: i64,
+    phase: i64,
+}
+
+impl Beat {
+    fn new(interval: Duration, secret: &ObjectRef) -> Self {
+        let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
+        let hash = digest(&SHA256, secret.to_string().as_bytes());
+        let phase = hash
+            .as_ref()
+            .iter()
+            .take(7)
+            .fold(0_i64, |sum, byte| sum << 8 | i64::from(*byte));
+        Self {
+            interval,
+            phase: phase.rem_euclid(interval),
+        }
+    }
+
+    /// The last point that is not after `now`.
+    fn last(&self, now: Timestamp) -> Timestamp {
+        let since = (now.as_millisecond() - self.phase).rem_euclid(self.interval);
+        Timestamp::from_millisecond(now.as_millisecond() - since).unwrap_or(Timestamp::MIN)
+    }
+
+    /// The first point after `now`.
+    fn next(&self, now: Timestamp) -> Timestamp {
+        let next = self.last(now).as_millisecond().saturating_add(self.interval);
+        Timestamp::from_millisecond(next).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// How long it is until then.
+pub(crate) fn until(now: Timestamp, at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beats_of_many_secrets_fill_the_interval_and_survive_a_restart() {
+        let interval = Duration::from_secs(3600);
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        let mut tenths = [0; 10];
+        for n in 0..1000 {
+            let secret = ObjectRef::new(Some("shop"), &format!("s{n}"));
+            let beat = Beat::new(interval, &secret);
+            let wait = until(now, beat.next(now));
+            assert!(wait > Duration::ZERO && wait <= interval);
+            assert_eq!(until(beat.last(now), beat.next(now)), interval);
+            assert_eq!(Beat::new(interval, &secret).next(now), beat.next(now));
+            tenths[(wait.as_secs() / 361) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| *count > 50), "{tenths:?}");
+    }
+}
