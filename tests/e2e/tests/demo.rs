@@ -35,9 +35,17 @@ fn the_demo_tells_its_story_and_clears_up() {
             "3. One leads, one is warm",
             "4. It runs with next to no power",
             "5. Is everything well?",
+            "6. A pod asks for a secret",
+            "7. What nobody allowed is denied",
         ]
     );
-    assert!(told.contains("all is well"), "{told}");
+    for line in [
+        "all is well",
+        "Secret db synced from env path shop/db",
+        "no policy allows this request",
+    ] {
+        assert!(told.contains(line), "{line} is not in:\n{told}");
+    }
     let site = Site::new(&Cache::locate().unwrap(), name.parse().unwrap());
     assert!(site.state().unwrap().is_none(), "the demo left its cluster");
 }

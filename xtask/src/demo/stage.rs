@@ -154,6 +154,7 @@ impl Stage {
                 self.run(&format!(
                     "helm uninstall trustplane --namespace {NAMESPACE} --ignore-not-found --wait"
                 ))?;
+                self.run("kubectl delete --filename docs/guide/examples/shop.yaml --ignore-not-found")?;
                 if !*namespace_was_there {
                     self.run(&format!(
                         "kubectl delete namespace {NAMESPACE} --ignore-not-found"

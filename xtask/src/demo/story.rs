@@ -27,7 +27,8 @@ pub const SCENES: &[Scene] = &[
         title: "Install the chart",
         about: "One manager process with two replicas. Its rights are generated from what the code declares.",
         commands: &[
-            "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace --wait --timeout 5m",
+            "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace \
+             --values docs/guide/examples/sync-values.yaml --wait --timeout 5m",
             "kubectl get deployments,pods,services --namespace trustplane",
         ],
     },
@@ -42,6 +43,7 @@ pub const SCENES: &[Scene] = &[
         commands: &[
             "kubectl get pods --namespace trustplane -o jsonpath='{.items[0].spec.containers[0].securityContext}{\"\\n\"}'",
             "kubectl describe role trustplane-manager --namespace trustplane",
+            "kubectl describe clusterrole --selector app.kubernetes.io/instance=trustplane",
         ],
     },
     Scene {
@@ -50,6 +52,26 @@ pub const SCENES: &[Scene] = &[
         commands: &[
             "kubectl trustplane version",
             "kubectl trustplane check --namespace trustplane",
+        ],
+    },
+    Scene {
+        title: "A pod asks for a secret",
+        about: "The pod names it in an annotation, and cannot start before the Secret is there. It is there at once.",
+        commands: &[
+            "kubectl apply --filename docs/guide/examples/shop.yaml",
+            "kubectl wait pod/web --namespace shop --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s",
+            "kubectl get secret db --namespace shop --show-labels",
+            "kubectl get events --namespace shop --field-selector involvedObject.name=web,reason=SecretSyncSuccess \
+             -o custom-columns=REASON:.reason,MESSAGE:.message",
+        ],
+    },
+    Scene {
+        title: "What nobody allowed is denied",
+        about: "Without a policy a namespace may have what lies in the folder of its name. No provider was asked.",
+        commands: &[
+            "kubectl get events --namespace shop --field-selector involvedObject.name=nosy,reason=PolicyDenied \
+             -o custom-columns=REASON:.reason,MESSAGE:.message",
+            "kubectl get secret loot --namespace shop --ignore-not-found",
         ],
     },
 ];
@@ -61,6 +83,7 @@ pub const FURTHER: &[&str] = &[
     "curl http://127.0.0.1:8080/metrics",
     "kubectl delete pod --namespace trustplane --selector app.kubernetes.io/name=trustplane --wait=false",
     "kubectl trustplane check",
+    "kubectl delete secret db --namespace shop; kubectl replace --force --filename docs/guide/examples/shop.yaml",
 ];
 
 impl Scene {

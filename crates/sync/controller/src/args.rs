@@ -1,12 +1,13 @@
 //! The arguments of the capability.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 use trustplane_sync_core::policy::Policy;
 use trustplane_sync_core::situation::Settings;
-use trustplane_sync_providers::{Registry, mock::Mock};
+use trustplane_sync_providers::{Registry, env::Env, file::Files};
 
 /// How the capability works.
 #[derive(Debug, Clone, Args)]
@@ -27,9 +28,12 @@ pub struct SyncArgs {
     /// Serve only these namespaces, separated by commas; roles in them are enough then
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sync_namespaces: Option<Vec<String>>,
-    /// Offer the provider "mock", which holds nothing: for tests
-    #[arg(long, hide = true)]
-    sync_mock: bool,
+    /// Offer the provider "env": variables whose names begin with this; the rest of the name is the path
+    #[arg(long, value_name = "PREFIX")]
+    sync_env_prefix: Option<String>,
+    /// Offer the provider "file": files and directories beneath this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    sync_file_root: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -39,6 +43,22 @@ enum PolicyMode {
     Enforce,
     /// Every pod may ask for everything, as in JASM
     Off,
+}
+
+/// Arguments that cannot be carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgsError {
+    /// That would offer the whole environment.
+    #[error("--sync-env-prefix: must not be empty")]
+    EmptyPrefix,
+    /// There is no such directory.
+    #[error("--sync-file-root: failed to open {}: {source}", root.display())]
+    Root {
+        /// The directory.
+        root: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -56,13 +76,19 @@ impl SyncArgs {
     }
 
     /// The providers of this process.
-    pub(crate) fn registry(&self) -> Registry {
-        let registry = Registry::default();
-        if self.sync_mock {
-            registry.with(Mock::default())
-        } else {
-            registry
+    pub(crate) fn registry(&self) -> Result<Registry, ArgsError> {
+        let mut registry = Registry::default();
+        if let Some(prefix) = &self.sync_env_prefix {
+            registry = registry.with(Env::new(prefix).ok_or(ArgsError::EmptyPrefix)?);
         }
+        if let Some(root) = &self.sync_file_root {
+            let files = Files::beneath(root).map_err(|source| ArgsError::Root {
+                root: root.clone(),
+                source,
+            })?;
+            registry = registry.with(files);
+        }
+        Ok(registry)
     }
 
     /// What the core needs to know.

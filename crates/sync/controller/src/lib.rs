@@ -24,11 +24,12 @@ mod complaints;
 mod ledger;
 mod secrets;
 
+use std::future::ready;
 use std::sync::Arc;
 
 pub use args::SyncArgs;
 pub use assembly::{Setup, run_alone};
-use trustplane_kit::manager::{Capability, Context};
+use trustplane_kit::manager::{Capability, Context, StartError};
 use trustplane_kit::rights::{Rights, WATCH};
 use trustplane_sync_providers::Exchange;
 
@@ -41,13 +42,16 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         rights,
         webhooks: Vec::new,
         start: Arc::new(move |context: Context| {
-            let setup = Setup {
-                settings: arguments.settings(),
-                namespaces: arguments.namespaces(),
-                exchange: Exchange::new(arguments.registry(), &context.metrics),
+            let start = || -> Result<(), StartError> {
+                let setup = Setup {
+                    settings: arguments.settings(),
+                    namespaces: arguments.namespaces(),
+                    exchange: Exchange::new(arguments.registry()?, &context.metrics),
+                };
+                assembly::start(&context, setup);
+                Ok(())
             };
-            assembly::start(&context, setup);
-            Box::pin(async { Ok(()) })
+            Box::pin(ready(start()))
         }),
     }
 }

@@ -23,7 +23,9 @@
 //! # });
 //! ```
 
+pub mod env;
 mod exchange;
+pub mod file;
 pub mod mock;
 mod registry;
 
