@@ -1,38 +1,18 @@
 //! The parts of the sample, put together: for a manager, and for a test that runs the controller alone.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, Result};
 use futures::future::{BoxFuture, try_join_all};
 use kube::Config;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use trustplane_kit::apply::{Writer, installation_key};
-use trustplane_kit::clients::Clients;
-use trustplane_kit::controller::{Executor, Options, Runner, feed};
-use trustplane_kit::events::Events;
-use trustplane_kit::lease::{Fence, Identity};
-use trustplane_kit::manager::{Context, StartError};
-use trustplane_kit::queue::{Lane, Policy, Queue};
-use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSpec, Watches};
-use trustplane_plan::{Fingerprinter, Keep, ObjectRef};
-use trustplane_process::metrics::Metrics;
+use trustplane_kit::controller::{Options, Runner, feed};
+use trustplane_kit::manager::{Context, StartError, Workbench};
+use trustplane_kit::queue::Lane;
+use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSpec};
+use trustplane_plan::{Keep, ObjectRef};
 
 use crate::admit::{self, Chains};
 use crate::api::{MIRROR, SECRET, SOURCE};
 use crate::controller::{MANAGER, Mirrors, Seen};
-
-/// What the controller is made from.
-struct Parts {
-    clients: Clients,
-    watches: Watches,
-    events: Events,
-    fingerprinter: Fingerprinter,
-    namespace: Arc<str>,
-    leading: watch::Receiver<bool>,
-    dry_run: bool,
-    metrics: Metrics,
-}
 
 /// A controller that is ready to run, and what feeds its queue.
 struct Assembly {
@@ -40,26 +20,25 @@ struct Assembly {
     feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
 }
 
-fn assemble(parts: Parts, options: Options) -> Assembly {
-    let queue = Queue::new("mirror", Policy::default(), rand::random(), &parts.metrics);
-    let home = || [parts.namespace.to_string()];
+fn assemble(bench: &Workbench, options: Options) -> Assembly {
+    let queue = bench.queue("mirror");
+    let home = || [bench.namespace.to_string()];
     let annotated = Keep {
         annotations: true,
         manager: None,
     };
     let mirrors = WatchSpec::new(MIRROR, Slim::<Seen>::new(annotated)).namespaces(home());
-    let mirrors = parts.watches.subscribe(mirrors);
-    let hash = Hash::new(&["data"], parts.fingerprinter.clone(), Keep::default());
+    let mirrors = bench.watches.subscribe(mirrors);
+    let hash = Hash::new(&["data"], bench.fingerprinter.clone(), Keep::default());
     let sources = WatchSpec::new(SECRET, hash).namespaces(home()).labels(SOURCE);
-    let sources = parts.watches.subscribe(sources);
+    let sources = bench.watches.subscribe(sources);
     let secrets = WatchSpec::new(SECRET, Metadata(Keep::owned_by(MANAGER))).namespaces(home());
-    let secrets = parts.watches.subscribe(secrets);
+    let secrets = bench.watches.subscribe(secrets);
     let (all, offered, live) = (mirrors.store(), sources.store(), secrets.store());
-    let writer = Writer::new(parts.clients.call.clone(), MANAGER, &parts.metrics);
-    let executor = Executor::new(writer, parts.events, &parts.metrics).dry_run(parts.dry_run);
+    let executor = bench.executor(bench.writer(MANAGER));
     let controller = Mirrors {
-        client: parts.clients.call,
-        fingerprinter: parts.fingerprinter,
+        client: bench.clients.call.clone(),
+        fingerprinter: bench.fingerprinter.clone(),
         mirrors: all.clone(),
         sources: offered.clone(),
         secrets: live.clone(),
@@ -68,7 +47,7 @@ fn assemble(parts: Parts, options: Options) -> Assembly {
         .after_store(&all)
         .after_store(&offered)
         .after_store(&live)
-        .while_leading(parts.leading);
+        .while_leading(bench.leading.clone());
     let itself = |change: &Change<Seen>| [change.object().clone()];
     let concerned = all.clone();
     let source = move |change: &Change<Box<str>>| mirrors_of(&concerned, change.object());
@@ -105,17 +84,7 @@ fn mirrors_of(mirrors: &Store<Seen>, secret: &ObjectRef) -> Vec<ObjectRef> {
 
 /// Starts the controller in a manager.
 pub(crate) async fn start(context: Context) -> Result<(), StartError> {
-    let parts = Parts {
-        clients: context.clients.clone(),
-        watches: context.watches.clone(),
-        events: context.events.clone(),
-        fingerprinter: context.fingerprinter.clone(),
-        namespace: context.namespace.clone(),
-        leading: context.leading.clone(),
-        dry_run: context.dry_run,
-        metrics: context.metrics.clone(),
-    };
-    let Assembly { runner, feeds } = assemble(parts, Options::default());
+    let Assembly { runner, feeds } = assemble(&context, Options::default());
     for (name, feed) in feeds {
         context.spawn(name, feed);
     }
@@ -132,24 +101,10 @@ pub(crate) async fn start(context: Context) -> Result<(), StartError> {
 /// Runs the controller alone, in the namespace of the configuration: no manager, no lease, no rival. It ends only when it
 /// is dropped, or with an error.
 pub async fn run_alone(config: Config, options: Options, tuning: Tuning) -> Result<()> {
-    let namespace = config.default_namespace.clone();
-    let identity = Identity::new("sample", env!("CARGO_PKG_VERSION"), None);
-    let clients = Clients::new(config, identity, Fence::always())?;
-    let metrics = Metrics::new();
-    let fingerprinter = installation_key(&clients.unfenced, &namespace).await?;
-    let instance = clients.identity.instance().to_owned();
-    let (events, publisher) = Events::new(clients.call.clone(), "trustplane.io/sample", &instance, &metrics);
-    let parts = Parts {
-        watches: Watches::new(clients.watch.clone(), tuning, &metrics),
-        events,
-        fingerprinter,
-        namespace: namespace.into(),
-        leading: watch::Sender::new(true).subscribe(),
-        dry_run: false,
-        metrics,
-        clients,
-    };
-    let Assembly { runner, feeds } = assemble(parts, options);
+    let (bench, publisher) = Workbench::alone(config, "sample", tuning)
+        .await
+        .map_err(|error| anyhow::anyhow!("{error}"))?;
+    let Assembly { runner, feeds } = assemble(&bench, options);
     let stop = CancellationToken::new();
     let feeds = feeds.into_iter().map(|(name, feed)| async move {
         feed.await;

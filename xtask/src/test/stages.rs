@@ -71,7 +71,7 @@ pub const ALL: &[Stage] = &[
     tests("e2e", |run| run.tests(E2E)),
 ];
 
-const COMPONENT: &str = "(package(/-(kit|controller)$/) & kind(test)) | package(trustplane-testkit)";
+const COMPONENT: &str = "(package(/-(kit|controller|manager)$/) & kind(test)) | package(trustplane-testkit)";
 const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
 const FAULTS: &str = "package(trustplane-faults)";
 const E2E: &str = "package(trustplane-e2e)";

@@ -11,6 +11,7 @@
 //! | delete | DELETE with preconditions | this uid, and this version if the decision rests on it |
 //! | status | server-side apply on `/status` with the version just read | this uid |
 //! | finalizer | JSON patch of the list | this uid, and the list as just read |
+//! | inherit | merge patch of `managedFields` alone | exactly this version of this object |
 //!
 //! No write reads content back: answers are metadata only, and errors hold no values.
 //!
@@ -22,6 +23,7 @@ mod deadline;
 mod delete;
 mod error;
 mod finalizer;
+mod inherit;
 mod kept;
 mod key;
 mod metrics;

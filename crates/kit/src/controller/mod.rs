@@ -12,10 +12,9 @@
 //!
 //! ```no_run
 //! use jiff::Timestamp;
-//! use trustplane_kit::apply::Writer;
-//! use trustplane_kit::controller::{Controller, Executor, Look, Options, Runner, feed};
+//! use trustplane_kit::controller::{Controller, Look, Options, Runner, feed};
 //! use trustplane_kit::manager::Context;
-//! use trustplane_kit::queue::{Lane, Policy, Queue};
+//! use trustplane_kit::queue::Lane;
 //! use trustplane_kit::watch::{Change, Metadata, Store, WatchSpec};
 //! use trustplane_plan::{Class, Classified, Keep, Kind, Meta, Never, ObjectRef, Plan, Scope};
 //!
@@ -60,11 +59,10 @@
 //! }
 //!
 //! fn start(context: &Context) {
-//!     let queue = Queue::new("greeter", Policy::default(), rand::random(), &context.metrics);
+//!     let queue = context.queue("greeter");
 //!     let sources = context.watches.subscribe(WatchSpec::new(CONFIG_MAP, Metadata(Keep::default())));
 //!     let store = sources.store();
-//!     let writer = Writer::new(context.clients.call.clone(), "trustplane-greeter", &context.metrics);
-//!     let executor = Executor::new(writer, context.events.clone(), &context.metrics).dry_run(context.dry_run);
+//!     let executor = context.executor(context.writer("trustplane-greeter"));
 //!     let runner = Runner::new(Greeter { sources: store.clone() }, queue.clone(), executor, Options::default())
 //!         .after_store(&store)
 //!         .while_leading(context.leading.clone())

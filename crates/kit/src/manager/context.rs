@@ -2,9 +2,11 @@
 
 use std::{
     future::Future,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
 };
 
+use kube::Config;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use trustplane_plan::Fingerprinter;
@@ -15,16 +17,21 @@ use trustplane_process::{
     supervise::{Outcome, Supervisor, TaskName},
 };
 
+use super::StartError;
 use crate::{
     admission::{Judge, Judges, Webhook},
+    apply::{Writer, installation_key},
     clients::Clients,
-    events::Events,
-    watch::Watches,
+    controller::Executor,
+    events::{Events, Publisher},
+    lease::{Fence, Identity},
+    queue::{Key, Policy, Queue},
+    watch::{Tuning, Watches},
 };
 
-/// Everything a capability needs, made once for each process. A cheap clone.
+/// What controllers are made with. A cheap clone.
 #[derive(Clone)]
-pub struct Context {
+pub struct Workbench {
     /// How to reach the API server.
     pub clients: Clients,
     /// The watches that all capabilities share.
@@ -41,6 +48,57 @@ pub struct Context {
     pub dry_run: bool,
     /// Metrics of the process.
     pub metrics: Metrics,
+}
+
+impl Workbench {
+    /// For controllers that run without a manager, in the namespace of the configuration: no lease, no rival. The task that
+    /// publishes events comes with it.
+    pub async fn alone(
+        config: Config,
+        component: &'static str,
+        tuning: Tuning,
+    ) -> Result<(Self, Publisher), StartError> {
+        let namespace = config.default_namespace.clone();
+        let identity = Identity::new(component, env!("CARGO_PKG_VERSION"), None);
+        let clients = Clients::new(config, identity, Fence::always())?;
+        let metrics = Metrics::new();
+        let fingerprinter = installation_key(&clients.unfenced, &namespace).await?;
+        let instance = clients.identity.instance().to_owned();
+        let (events, publisher) = Events::new(clients.call.clone(), "trustplane", &instance, &metrics);
+        let bench = Self {
+            watches: Watches::new(clients.watch.clone(), tuning, &metrics),
+            events,
+            fingerprinter,
+            leading: watch::Sender::new(true).subscribe(),
+            namespace: namespace.into(),
+            dry_run: false,
+            metrics,
+            clients,
+        };
+        Ok((bench, publisher))
+    }
+
+    /// Writes under this field manager.
+    pub fn writer(&self, manager: &'static str) -> Writer {
+        Writer::new(self.clients.call.clone(), manager, &self.metrics)
+    }
+
+    /// Carries plans out by this writer.
+    pub fn executor(&self, writer: Writer) -> Executor {
+        Executor::new(writer, self.events.clone(), &self.metrics).dry_run(self.dry_run)
+    }
+
+    /// A queue with the usual rules.
+    pub fn queue<K: Key>(&self, name: &'static str) -> Queue<K> {
+        Queue::new(name, Policy::default(), rand::random(), &self.metrics)
+    }
+}
+
+/// Everything a capability needs, made once for each process. A cheap clone.
+#[derive(Clone)]
+pub struct Context {
+    /// What its controllers are made with.
+    pub bench: Workbench,
     /// What must be ready before the process takes work.
     pub readiness: Readiness,
     /// What must keep moving.
@@ -52,6 +110,14 @@ pub struct Context {
     /// Work that writes: the lease is given back when all of it has ended.
     pub(super) writers: TaskTracker,
     pub(super) judges: Arc<Mutex<Judges>>,
+}
+
+impl Deref for Context {
+    type Target = Workbench;
+
+    fn deref(&self) -> &Workbench {
+        &self.bench
+    }
 }
 
 impl Context {

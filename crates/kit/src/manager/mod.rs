@@ -33,7 +33,7 @@ use args::Arguments;
 pub use args::{Command, ManagerArgs, NoMore};
 pub use capability::{Capability, PROCESS, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
-pub use context::Context;
+pub use context::{Context, Workbench};
 
 use self::facts::Facts;
 use crate::{
@@ -211,7 +211,7 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
         stop.cancelled().await;
         stopped.stop();
     });
-    Ok(Context {
+    let bench = Workbench {
         watches,
         events,
         fingerprinter,
@@ -219,6 +219,10 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
         namespace: Arc::from(arguments.namespace.as_str()),
         dry_run: arguments.dry_run,
         metrics: frame.metrics().clone(),
+        clients,
+    };
+    Ok(Context {
+        bench,
         readiness: frame.readiness().clone(),
         liveness: frame.liveness().clone(),
         state: frame.state().clone(),
@@ -226,6 +230,5 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
         shutdown: frame.shutdown().clone(),
         writers,
         judges: Arc::default(),
-        clients,
     })
 }

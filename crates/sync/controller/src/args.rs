@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
+use trustplane_process::metrics::Metrics;
 use trustplane_sync_core::policy::Policy;
 use trustplane_sync_core::situation::Settings;
+use trustplane_sync_providers::aws::{Aws, AwsError};
 use trustplane_sync_providers::{Registry, env::Env, file::Files};
 
 /// How the capability works.
@@ -48,6 +50,9 @@ enum PolicyMode {
 /// Arguments that cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgsError {
+    /// A provider cannot be set up.
+    #[error(transparent)]
+    Aws(#[from] AwsError),
     /// That would offer the whole environment.
     #[error("--sync-env-prefix: must not be empty")]
     EmptyPrefix,
@@ -76,8 +81,8 @@ impl SyncArgs {
     }
 
     /// The providers of this process.
-    pub(crate) fn registry(&self) -> Result<Registry, ArgsError> {
-        let mut registry = Registry::default();
+    pub(crate) fn registry(&self, metrics: &Metrics) -> Result<Registry, ArgsError> {
+        let mut registry = Registry::default().with(Aws::from_environment(metrics)?);
         if let Some(prefix) = &self.sync_env_prefix {
             registry = registry.with(Env::new(prefix).ok_or(ArgsError::EmptyPrefix)?);
         }

@@ -5,19 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use kube::Config;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use trustplane_kit::apply::{Writer, installation_key};
-use trustplane_kit::clients::Clients;
-use trustplane_kit::controller::{Executor, Options, Runner, feed};
-use trustplane_kit::events::Events;
-use trustplane_kit::lease::{Fence, Identity};
-use trustplane_kit::manager::{Context, StartError};
-use trustplane_kit::queue::{Lane, Policy, Queue};
-use trustplane_kit::watch::{Change, Metadata, Project, Tuning, WatchSpec, Watches};
-use trustplane_plan::{Fingerprinter, Keep, ObjectRef};
-use trustplane_process::metrics::Metrics;
+use trustplane_kit::controller::{Options, Runner, feed};
+use trustplane_kit::manager::{Context, StartError, Workbench};
+use trustplane_kit::queue::Lane;
+use trustplane_kit::watch::{Change, Metadata, Project, Tuning, WatchSpec};
+use trustplane_plan::{Keep, ObjectRef};
 use trustplane_sync_core::pod::Asks;
+use trustplane_sync_core::policy::Policy;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
 use trustplane_sync_providers::Exchange;
@@ -29,20 +24,8 @@ use crate::secrets::{MANAGER, Secrets};
 
 /// Finished pods need no Secret: the API server leaves them out.
 const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
-/// How many Secrets are worked on at once: mostly they wait for a provider.
-const WORKERS: usize = 16;
-
-/// What the capability is made from.
-pub(crate) struct Parts {
-    pub clients: Clients,
-    pub watches: Watches,
-    pub events: Events,
-    pub fingerprinter: Fingerprinter,
-    pub leading: watch::Receiver<bool>,
-    pub dry_run: bool,
-    pub metrics: Metrics,
-    pub setup: Setup,
-}
+/// How many Secrets are worked on at once. Mostly they wait for a provider, and those that wait together share its answer.
+const WORKERS: usize = 128;
 
 /// What the admin chose.
 #[derive(Clone)]
@@ -56,38 +39,35 @@ pub struct Setup {
 }
 
 /// The controllers, ready to run, and what feeds their queues.
-pub(crate) struct Assembly {
-    pub secrets: Runner<Secrets>,
-    pub complaints: Runner<Complaints>,
-    pub feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
+struct Assembly {
+    secrets: Runner<Secrets>,
+    complaints: Runner<Complaints>,
+    feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
 }
 
-pub(crate) fn assemble(parts: Parts, options: Options) -> Assembly {
+fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     let Setup {
         settings,
         namespaces,
         exchange,
-    } = parts.setup;
+    } = setup;
     let asks = || {
         let providers = exchange.names();
         let alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
-        parts.watches.subscribe(within(alive, namespaces.as_deref()))
+        bench.watches.subscribe(within(alive, namespaces.as_deref()))
     };
     let (pods, pods_again) = (asks(), asks());
     let ours = format!("{MANAGED_BY} in ({})", labels(&settings.managed_by));
     let secrets = WatchSpec::new(SECRET, Metadata(Keep::owned_by(MANAGER))).labels(ours);
-    let secrets = parts.watches.subscribe(within(secrets, namespaces.as_deref()));
+    let secrets = bench.watches.subscribe(within(secrets, namespaces.as_deref()));
     let (all_pods, all_secrets) = (pods.store(), secrets.store());
-    let writer = Writer::new(parts.clients.call.clone(), MANAGER, &parts.metrics);
-    let executor =
-        || Executor::new(writer.clone(), parts.events.clone(), &parts.metrics).dry_run(parts.dry_run);
-    let queue = |name| Queue::new(name, Policy::default(), rand::random(), &parts.metrics);
-    let (of_secrets, of_pods) = (queue("sync"), queue("sync-annotations"));
+    let writer = bench.writer(MANAGER);
+    let (of_secrets, of_pods) = (bench.queue("sync"), bench.queue("sync-annotations"));
     let controller = Secrets {
         writer: writer.clone(),
         exchange,
         settings,
-        fingerprinter: parts.fingerprinter,
+        fingerprinter: bench.fingerprinter.clone(),
         clock: options.clock.clone(),
         pods: all_pods.clone(),
         secrets: all_secrets.clone(),
@@ -102,13 +82,18 @@ pub(crate) fn assemble(parts: Parts, options: Options) -> Assembly {
         resync: None,
         ..options.clone()
     };
-    let secrets_runner = Runner::new(controller, of_secrets.clone(), executor(), options)
+    let secrets_runner = Runner::new(
+        controller,
+        of_secrets.clone(),
+        bench.executor(writer.clone()),
+        options,
+    )
+    .after_store(&all_pods)
+    .after_store(&all_secrets)
+    .while_leading(bench.leading.clone());
+    let complaints_runner = Runner::new(complaints, of_pods.clone(), bench.executor(writer), few)
         .after_store(&all_pods)
-        .after_store(&all_secrets)
-        .while_leading(parts.leading.clone());
-    let complaints_runner = Runner::new(complaints, of_pods.clone(), executor(), few)
-        .after_store(&all_pods)
-        .while_leading(parts.leading);
+        .while_leading(bench.leading.clone());
     let named = Named::default();
     let concerned = move |change: &Change<Option<Box<Asks>>>| named.concerned(change);
     let itself = |change: &Change<()>| [change.object().clone()];
@@ -133,7 +118,7 @@ pub(crate) fn assemble(parts: Parts, options: Options) -> Assembly {
 }
 
 /// How a manager's capability runs.
-pub(crate) fn options() -> Options {
+fn options() -> Options {
     Options {
         workers: WORKERS,
         ..Options::default()
@@ -173,24 +158,14 @@ impl Named {
 
 /// Starts the capability in a manager.
 pub(crate) fn start(context: &Context, setup: Setup) {
-    if setup.settings.policy == trustplane_sync_core::policy::Policy::Off {
+    if setup.settings.policy == Policy::Off {
         tracing::warn!("--sync-policy=off: every pod may have every secret that this process can read");
     }
-    let parts = Parts {
-        clients: context.clients.clone(),
-        watches: context.watches.clone(),
-        events: context.events.clone(),
-        fingerprinter: context.fingerprinter.clone(),
-        leading: context.leading.clone(),
-        dry_run: context.dry_run,
-        metrics: context.metrics.clone(),
-        setup,
-    };
     let Assembly {
         secrets,
         complaints,
         feeds,
-    } = assemble(parts, options());
+    } = assemble(context, setup, options());
     for (name, feed) in feeds {
         context.spawn(name, feed);
     }
@@ -207,28 +182,12 @@ pub async fn run_alone(
     options: Options,
     tuning: Tuning,
 ) -> Result<(), StartError> {
-    let namespace = config.default_namespace.clone();
-    let identity = Identity::new("sync", env!("CARGO_PKG_VERSION"), None);
-    let clients = Clients::new(config, identity, Fence::always())?;
-    let metrics = Metrics::new();
-    let fingerprinter = installation_key(&clients.unfenced, &namespace).await?;
-    let instance = clients.identity.instance().to_owned();
-    let (events, publisher) = Events::new(clients.call.clone(), "trustplane", &instance, &metrics);
-    let parts = Parts {
-        watches: Watches::new(clients.watch.clone(), tuning, &metrics),
-        events,
-        fingerprinter,
-        leading: watch::Sender::new(true).subscribe(),
-        dry_run: false,
-        metrics,
-        clients,
-        setup,
-    };
+    let (bench, publisher) = Workbench::alone(config, "sync", tuning).await?;
     let Assembly {
         secrets,
         complaints,
         feeds,
-    } = assemble(parts, options);
+    } = assemble(&bench, setup, options);
     let stop = CancellationToken::new();
     let feeds = join_all(feeds.into_iter().map(|(_, feed)| feed));
     tokio::select! {

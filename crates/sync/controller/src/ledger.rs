@@ -19,6 +19,12 @@ impl Ledger {
         self.lock().insert(secret, record);
     }
 
+    pub fn placed(&self, secret: &ObjectRef) {
+        if let Some(record) = self.lock().get_mut(secret) {
+            record.placed = true;
+        }
+    }
+
     pub fn forget(&self, secret: &ObjectRef) {
         self.lock().remove(secret);
     }

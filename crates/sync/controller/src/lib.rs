@@ -46,7 +46,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
                 let setup = Setup {
                     settings: arguments.settings(),
                     namespaces: arguments.namespaces(),
-                    exchange: Exchange::new(arguments.registry()?, &context.metrics),
+                    exchange: Exchange::new(arguments.registry(&context.metrics)?, &context.metrics),
                 };
                 assembly::start(&context, setup);
                 Ok(())

@@ -14,13 +14,13 @@ use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, Object
 use trustplane_process::clock::Clock;
 use trustplane_sync_core::adopt::is_free;
 use trustplane_sync_core::claims::Claim;
-use trustplane_sync_core::data::{Data, Value};
-use trustplane_sync_core::decide::{Action, Input, decide};
+use trustplane_sync_core::data::Value;
+use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
 use trustplane_sync_core::pod::{Asks, Pod};
 use trustplane_sync_core::reason::Reason;
 use trustplane_sync_core::request::Source;
 use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
-use trustplane_sync_core::state::{SECRET, STATE, mark};
+use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
 
 use crate::asks::pod;
@@ -91,20 +91,26 @@ impl Controller for Secrets {
         }
         let looked = self.clock.now();
         let record = known.unwrap_or_else(|| Record::new(looked));
-        let live = self.live(key, &record, looked, look.again).await?;
+        let is_taken = record.taken && self.secrets.get(key).is_none();
+        let just_now = record
+            .asked
+            .is_some_and(|asked| looked.duration_since(asked) < WATCH_LAG);
         let mut situation = Situation {
             secret: key.clone(),
             pods,
-            live,
+            live: self.stored(key),
             record,
             looked,
         };
-        self.look_closer(&mut situation).await?;
+        // Before anybody is asked because of what a store says, it must be sure to know of our own last write.
+        if look.again || is_taken || (just_now && assess(&situation, &self.settings).cause.is_some()) {
+            situation.live = self.live(key).await?;
+            self.look_closer(&mut situation).await?;
+        }
         let assessment = assess(&situation, &self.settings);
         let (mut answers, mut inherited) = (Answers::new(), None);
         if assessment.cause.is_some() {
-            let namespace = key.namespace().unwrap_or_default();
-            answers = self.ask(namespace, &assessment.shares.winners, &look.held).await;
+            answers = self.ask(&assessment.shares.winners, &look.held).await;
             look.held.clone_from(&answers);
             inherited = self.inherited(&situation).await?;
         }
@@ -122,6 +128,8 @@ impl Controller for Secrets {
     async fn perform(&self, action: Action) -> Result<(), SyncError> {
         match action {
             Action::Remember(secret, record) => self.ledger.put(secret, *record),
+            Action::Inherit(live, fields) => self.writer.set_managed_fields(&SECRET, &live, &fields).await?,
+            Action::Placed(secret) => self.ledger.placed(&secret),
             Action::Forget(secret) => self.ledger.forget(&secret),
         }
         Ok(())
@@ -149,22 +157,14 @@ impl Secrets {
         self.pods.under(key).iter().filter_map(pod).collect()
     }
 
-    /// What is there, from the store where that can be trusted.
-    async fn live(
-        &self,
-        key: &ObjectRef,
-        record: &Record,
-        looked: Timestamp,
-        again: bool,
-    ) -> Result<Live, WriteError> {
-        let just_now = record
-            .asked
-            .is_some_and(|asked| looked.duration_since(asked) < WATCH_LAG);
+    /// What is there, as far as the store knows.
+    fn stored(&self, key: &ObjectRef) -> Live {
         let stored = self.secrets.get(key);
-        let in_doubt = again || just_now || (record.taken && stored.is_none());
-        if !in_doubt {
-            return Ok(stored.map_or(Live::Absent, |stored| Live::Ours(stored.meta.clone())));
-        }
+        stored.map_or(Live::Absent, |stored| Live::Ours(stored.meta.clone()))
+    }
+
+    /// What is there now.
+    async fn live(&self, key: &ObjectRef) -> Result<Live, WriteError> {
         let live = self
             .writer
             .get_meta(&SECRET, key, &Keep::owned_by(MANAGER))
@@ -196,32 +196,37 @@ impl Secrets {
         Ok(())
     }
 
-    async fn ask(&self, namespace: &str, winners: &[Claim<'_>], held: &Answers) -> Answers {
+    async fn ask(&self, winners: &[Claim<'_>], held: &Answers) -> Answers {
         let sources: BTreeSet<&Source> = winners.iter().map(|winner| &winner.request.source).collect();
         let asked = sources.into_iter().map(|source| async move {
             let answer = match held.get(source) {
                 Some(answer) => answer.clone(),
-                None => self.exchange.ask(&Question::of(namespace, source)).await,
+                None => self.exchange.ask(&Question::of(source)).await,
             };
             (source.clone(), answer)
         });
         join_all(asked).await.into_iter().collect()
     }
 
-    /// The content of a Secret that JASM made: we have no fingerprint of it, so it must be compared.
-    async fn inherited(&self, situation: &Situation) -> Result<Option<Data>, WriteError> {
+    /// What a Secret that JASM made holds: we have no fingerprint of it, so it must be compared.
+    async fn inherited(&self, situation: &Situation) -> Result<Option<Inherited>, WriteError> {
         let is_inherited = |meta: &Meta| !meta.annotations.contains_key(STATE) && meta.fields.is_empty();
         match &situation.live {
             Live::Ours(meta) if is_inherited(meta) => {}
             _ => return Ok(None),
         }
         let found: Option<Found> = self.writer.get_slim(&SECRET, &situation.secret).await?;
-        Ok(found.map(|found| {
-            found
+        // JASM wrote this with every update of its own.
+        let marker = ["metadata", "annotations", SYNCED_AT];
+        Ok(found.map(|found| Inherited {
+            managed_fields: self
+                .writer
+                .inherited_fields(&found.metadata.managed_fields, &marker),
+            data: found
                 .data
                 .into_iter()
                 .map(|(key, value)| (key, Value::new(value.0)))
-                .collect()
+                .collect(),
         }))
     }
 }
@@ -235,4 +240,12 @@ struct Found {
     immutable: bool,
     #[serde(default)]
     data: BTreeMap<String, ByteString>,
+    metadata: Bookkeeping,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bookkeeping {
+    #[serde(default)]
+    managed_fields: Vec<serde_json::Value>,
 }

@@ -10,22 +10,24 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value as Json};
 use trustplane_plan::{
-    Conflicts, Convergence, Delete, Fingerprinter, Manifest, ObjectRef, Ownership, Plan, Propagation, Step,
-    Target, converge,
+    Conflicts, Convergence, Delete, Fingerprinter, Manifest, Meta, ObjectRef, Ownership, Plan, Propagation,
+    Step, Target, converge,
 };
 
 use crate::adopt::may_adopt;
 use crate::claims::Claim;
 use crate::data::Data;
 use crate::fetch::{FetchError, Fetched};
-use crate::reason::{Problem, Reason};
+use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, Source};
 use crate::shape::{Shaped, key_missing, shape};
-use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess, until};
+use crate::situation::{Assessment, Beat, Cause, Live, Record, Settings, Situation, assess, until};
 use crate::state::{self, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION};
 
 /// How often a Secret of somebody else is looked at again: nothing tells us when it goes.
 const TAKEN: Duration = Duration::from_secs(5 * 60);
+/// How far the beats of a path are apart while its provider is not well.
+const OUTAGE: Duration = Duration::from_secs(15);
 /// What lasts is told again after this time: events do not live for ever.
 const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(30);
 
@@ -36,8 +38,17 @@ pub struct Input {
     pub situation: Situation,
     /// What providers said, if they were asked.
     pub answers: BTreeMap<Source, Result<Arc<Fetched>, FetchError>>,
-    /// The content of a Secret that JASM made, if it has to be compared.
-    pub inherited: Option<Data>,
+    /// What JASM put into a Secret of its own, if it has to be compared.
+    pub inherited: Option<Inherited>,
+}
+
+/// A Secret that JASM made.
+#[derive(Debug, Clone)]
+pub struct Inherited {
+    /// Its content: there is no fingerprint of it.
+    pub data: Data,
+    /// Who holds which field, if JASM's fields became ours. Until then, keys that are gone would stay.
+    pub managed_fields: Option<Vec<Json>>,
 }
 
 /// What is done besides writes.
@@ -45,6 +56,10 @@ pub struct Input {
 pub enum Action {
     /// Keep this in memory about a Secret.
     Remember(ObjectRef, Box<Record>),
+    /// Make JASM's fields ours; the next look then writes.
+    Inherit(Box<Meta>, Vec<Json>),
+    /// The Secret is in its place: should it be missing one day, somebody has deleted it.
+    Placed(ObjectRef),
     /// Nobody wants the Secret any more.
     Forget(ObjectRef),
 }
@@ -192,9 +207,16 @@ impl Decision<'_> {
         if !made.missing.is_empty() {
             self.tell_all(served, &key_missing(&made.missing));
         }
-        // JASM's own Secret with the same content is left as it is.
-        if input.inherited.as_ref().is_some_and(|held| *held == made.data) {
-            return;
+        if let Some(inherited) = &input.inherited {
+            // JASM's own Secret with the same content is left as it is.
+            if inherited.data == made.data {
+                return;
+            }
+            if let (Live::Ours(live), Some(fields)) = (&self.situation.live, &inherited.managed_fields) {
+                let inherit = Action::Inherit(Box::new(live.clone()), fields.clone());
+                self.plan.push(Step::Call(inherit));
+                return;
+            }
         }
         let (live, adopt) = match &self.situation.live {
             Live::Absent => (None, false),
@@ -210,7 +232,10 @@ impl Decision<'_> {
         let wish = self.wish(assessment, &made);
         if let Convergence::Write(apply) = converge(wish, live, &ownership, fingerprinter) {
             self.plan.push(Step::Apply(apply));
-            self.record.placed = true;
+            if !self.record.placed {
+                self.plan
+                    .push(Step::Call(Action::Placed(self.situation.secret.clone())));
+            }
             let (reason, verb) = match cause {
                 Cause::Drift | Cause::Deleted => (Reason::SecretRestored, "restored"),
                 _ => (Reason::SecretSyncSuccess, "synced"),
@@ -266,6 +291,10 @@ impl Decision<'_> {
         let at = wait.and_then(|wait| {
             let wait = SignedDuration::try_from(wait).ok()?;
             self.situation.looked.saturating_add(wait).ok()
+        });
+        let at = at.map(|at| match failure.problem.retry {
+            Retry::Outage => Beat::new(OUTAGE, &paths(assessment)).next(at),
+            _ => at,
         });
         self.record.retry_at = at;
         if let Some(at) = at {
@@ -400,9 +429,7 @@ fn jitter(secret: &ObjectRef, earlier: u32) -> f64 {
 }
 
 #[cfg(test)]
-#[path = "decide_world.rs"]
 mod world;
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

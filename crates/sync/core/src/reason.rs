@@ -61,18 +61,19 @@ pub enum Retry {
     Soon,
     /// 5 s doubling to 5 min: a person has to act at the provider.
     Slow,
-    /// With the backoff of an outage: 1 s doubling to 30 s, so that all is well soon after it ends.
+    /// At the next beat of the path, 15 s apart: all who want the path come together, and soon after the outage ends all is
+    /// well. Until then the breaker keeps most of them from calling.
     Outage,
 }
 
 impl Retry {
-    /// How long to wait after `earlier` failures in a row. Without jitter.
+    /// How long to wait at the least after `earlier` failures in a row. Without jitter.
     pub fn wait(self, earlier: u32) -> Option<Duration> {
         let (first, max) = match self {
             Self::Never => return None,
             Self::Soon => (5, 45),
             Self::Slow => (5, 300),
-            Self::Outage => (1, 30),
+            Self::Outage => (1, 1),
         };
         let doubled = 1_u64
             .checked_shl(earlier)
@@ -129,9 +130,9 @@ mod tests {
             [0, 5, 6, 7].map(|n| seconds(Retry::Slow, n)),
             [Some(5), Some(160), Some(300), Some(300)]
         );
-        assert_eq!(seconds(Retry::Outage, 4), Some(16));
+        assert_eq!(seconds(Retry::Outage, 4), Some(1));
         for earlier in [63, 64, u32::MAX] {
-            assert_eq!(seconds(Retry::Outage, earlier), Some(30));
+            assert_eq!(seconds(Retry::Slow, earlier), Some(300));
         }
     }
 }

@@ -174,5 +174,4 @@ fn shown(key: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "shape_tests.rs"]
 mod tests;

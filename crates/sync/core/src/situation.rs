@@ -178,7 +178,8 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
     forced.sort_unstable();
     forced.dedup();
     let request = request_state(&shares.winners, &forced);
-    let refresh = interval(&shares, settings).map(|interval| Beat::new(interval, &situation.secret));
+    let refresh =
+        interval(&shares, settings).map(|interval| Beat::new(interval, &situation.secret.to_string()));
     let cause = (!shares.winners.is_empty())
         .then(|| cause(situation, settings, &shares, &request, refresh.as_ref()))
         .flatten();
@@ -236,6 +237,8 @@ fn cause(
     match standing(live, request, path) {
         Standing::Outdated => return Some(Cause::Changed),
         Standing::Touched => return Some(Cause::Drift),
+        // It does not tell which forced sync it has seen; this process may remember.
+        Standing::Inherited if is_forced(shares) && !same_request => return Some(Cause::Changed),
         Standing::Intact | Standing::Inherited => {}
     }
     let fresh = SignedDuration::try_from(settings.fresh_for).unwrap_or(SignedDuration::MAX);
@@ -258,6 +261,10 @@ fn cause(
         .map(|_| Cause::Refresh)
 }
 
+fn is_forced(shares: &Shares<'_>) -> bool {
+    shares.served.iter().any(|claim| claim.pod.asks.force.is_some())
+}
+
 fn before(at: Timestamp, span: SignedDuration) -> Timestamp {
     at.saturating_sub(span).unwrap_or(Timestamp::MIN)
 }
@@ -275,17 +282,17 @@ fn interval(shares: &Shares<'_>, settings: &Settings) -> Option<Duration> {
         .or(settings.refresh)
 }
 
-/// Points in time, an interval apart, that belong to one Secret: they are spread over the interval, and the same after a
-/// restart.
-struct Beat {
+/// Points in time, an interval apart, that belong to one name: those of many names are spread over the interval, and they
+/// are the same after a restart.
+pub(crate) struct Beat {
     interval: i64,
     phase: i64,
 }
 
 impl Beat {
-    fn new(interval: Duration, secret: &ObjectRef) -> Self {
+    pub fn new(interval: Duration, name: &str) -> Self {
         let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
-        let hash = digest(&SHA256, secret.to_string().as_bytes());
+        let hash = digest(&SHA256, name.as_bytes());
         let phase = hash
             .as_ref()
             .iter()
@@ -304,7 +311,7 @@ impl Beat {
     }
 
     /// The first point after `now`.
-    fn next(&self, now: Timestamp) -> Timestamp {
+    pub fn next(&self, now: Timestamp) -> Timestamp {
         let next = self.last(now).as_millisecond().saturating_add(self.interval);
         Timestamp::from_millisecond(next).unwrap_or(Timestamp::MAX)
     }
@@ -325,7 +332,7 @@ mod tests {
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let mut tenths = [0; 10];
         for n in 0..1000 {
-            let secret = ObjectRef::new(Some("shop"), &format!("s{n}"));
+            let secret = format!("shop/s{n}");
             let beat = Beat::new(interval, &secret);
             let wait = until(now, beat.next(now));
             assert!(wait > Duration::ZERO && wait <= interval);

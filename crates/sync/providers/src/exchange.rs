@@ -25,20 +25,17 @@ const MOST: usize = 200;
 /// An answer, shared by all who asked.
 pub type Answer = Result<Arc<Fetched>, FetchError>;
 
-/// What somebody wants to know, and on whose behalf.
+/// What somebody wants to know.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    /// The namespace that asks.
-    pub namespace: String,
     provider: Option<String>,
     locator: Locator,
 }
 
 impl Question {
     /// The question that a request comes to.
-    pub fn of(namespace: &str, source: &Source) -> Self {
+    pub fn of(source: &Source) -> Self {
         Self {
-            namespace: namespace.to_owned(),
             provider: source.provider.clone(),
             locator: Locator {
                 path: source.path.clone(),
@@ -239,7 +236,7 @@ mod tests {
             path: path.to_owned(),
             version: None,
         };
-        Question::of("shop", &source)
+        Question::of(&source)
     }
 
     fn exchange(mock: &Mock) -> Exchange {

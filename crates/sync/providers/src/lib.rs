@@ -18,11 +18,12 @@
 //! mock.set("shop/db", r#"{"password": "hunter2"}"#);
 //! let exchange = Exchange::new(Registry::default().with(mock), &Metrics::new());
 //! let source = Source { provider: Some("mock".into()), store: None, path: "shop/db".into(), version: None };
-//! let answer = exchange.ask(&Question::of("shop", &source)).await.unwrap();
+//! let answer = exchange.ask(&Question::of(&source)).await.unwrap();
 //! assert_eq!(answer.provider, "mock");
 //! # });
 //! ```
 
+pub mod aws;
 pub mod env;
 mod exchange;
 pub mod file;

@@ -99,5 +99,11 @@ async fn a_secret_of_jasm_is_carried_on() -> Result<()> {
     stage.holds("other", &[("password", "p"), ("user", "u")]).await?;
     // The new pod was a cause to ask, and the answer is what the Secret holds already.
     assert_eq!(stage.secrets().get("db").await?, made);
+    // Another content takes the keys along that are gone, although JASM wrote them.
+    stage.mock.set("a", r#"{"user":"v"}"#);
+    stage
+        .patch("web", json!({"annotations": {"jasm.codnod.io/force-sync": "1"}}))
+        .await?;
+    stage.holds("db", &[("user", "v")]).await?;
     Ok(())
 }

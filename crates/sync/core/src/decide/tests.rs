@@ -195,6 +195,22 @@ fn retries_wait_longer_each_time_up_to_their_limit() {
 }
 
 #[test]
+fn in_an_outage_all_who_want_a_path_come_back_together() {
+    let back = |second: i64, failures: u32| {
+        let mut world = World::new(vec![pod("a", 0, "")]);
+        world.answer = Err(FetchError::Unavailable { what: "x".to_owned() });
+        world.record.failures = failures;
+        let wait = world.plan(second).look_again.unwrap();
+        assert!(wait <= OUTAGE + Duration::from_secs(2), "{wait:?}");
+        (at(second) + wait).as_millisecond()
+    };
+    let first = back(1, 0);
+    for (second, failures) in [(2, 7), (8, 1), (100, 30)] {
+        assert_eq!((back(second, failures) - first) % 15_000, 0);
+    }
+}
+
+#[test]
 fn on_missing_delete_is_the_only_way_out() {
     let mut world = World::new(vec![pod("a", 0, "refreshInterval: 10s, onMissing: delete")]);
     world.look(1);
@@ -299,22 +315,36 @@ fn a_secret_of_jasm_is_carried_on_without_a_rewrite() {
         world.live = Live::Ours(stranger(metadata, "Opaque", false).meta);
         assert_eq!(world.look(1), [""; 0]);
         assert_eq!(world.asked, 0);
+        let data = [("user", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), Value::new(v)));
+        world.inherited = Some(Inherited {
+            data: data.into(),
+            managed_fields: Some(vec![json!({})]),
+        });
+        world.pods[0].asks = asks("", Some("now"));
+        world.look(2);
+        world.look(3);
+        assert_eq!(world.asked, 1, "a forced sync is a cause, once");
         // A cause comes: the same content is left as it is.
         world.pods.push(pod("a2", 500, ""));
-        world.inherited = Some(
-            [("user", "u"), ("password", "p")]
-                .map(|(k, v)| (k.to_owned(), Value::new(v)))
-                .into(),
-        );
         assert_eq!(world.look(500), [""; 0]);
-        assert_eq!(world.asked, 1);
-        // Another content is written, and from then on it is ours.
+        assert_eq!(world.asked, 2);
+        // Another content: first its fields become ours, then it is written.
         world.answer = Ok(r#"{"password":"new"}"#);
         world.pods.push(pod("a3", 1000, ""));
+        assert_eq!(world.look(1000), ["inherit"]);
+        world.inherited = None;
+        world.touch(|body| {
+            *body = json!({"metadata": {
+                "name": "db", "namespace": "shop", "uid": "u", "labels": {"app.kubernetes.io/managed-by": name},
+                "annotations": {SOURCE_PATH: "shop/db"},
+                "managedFields": [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:user": {}}}}],
+            }});
+        });
         assert_eq!(
-            world.look(1000).first().map(String::as_str),
+            world.look(1001).first().map(String::as_str),
             Some("update Secret shop/db")
         );
+        assert_eq!(world.look(1002), [""; 0]);
     }
 }
 

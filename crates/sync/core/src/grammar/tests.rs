@@ -1,8 +1,11 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use trustplane_plan::{Class, MAX_NOTE};
 
 use super::*;
 use crate::reason::Retry;
+use crate::request::{Format, Keys, OnMissing};
 
 const PROVIDERS: [&str; 3] = ["aws-secretsmanager", "env", "mock"];
 

@@ -53,7 +53,7 @@ pub(super) struct World {
     pub live: Live,
     pub record: Record,
     pub answer: Result<&'static str, FetchError>,
-    pub inherited: Option<Data>,
+    pub inherited: Option<Inherited>,
     pub settings: Settings,
     /// What the API server holds, with the field sets of managers.
     body: Json,
@@ -84,6 +84,8 @@ impl World {
             let text = step.to_string();
             match step {
                 Step::Call(Action::Remember(_, record)) => self.record = *record,
+                Step::Call(Action::Inherit(_, _)) => shown.push("inherit".to_owned()),
+                Step::Call(Action::Placed(_)) => self.record.placed = true,
                 Step::Call(Action::Forget(_)) => self.record = Record::new(at(second)),
                 Step::Apply(apply) => {
                     self.apply(&apply);

@@ -1,0 +1,225 @@
+//! The shipped binary with the capability sync, as the shipped account with the shipped rights.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use trustplane_kit::manager::process_rights;
+use trustplane_testkit::audit::Mark;
+use trustplane_testkit::canary::{Canary, Search};
+use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule, Verb};
+use trustplane_testkit::{
+    Account, ControlPlane, DEADLINE, Instance, Process, Program, Rules, Sandbox, Select, eventually,
+    wait_for, wait_for_some,
+};
+
+const MANAGER: &str = "trustplane-manager";
+
+/// A namespace, the account, a proxy before the API server, and a directory of secrets.
+struct Stage {
+    sandbox: Sandbox,
+    proxy: Proxy,
+    account: Account,
+    files: TempDir,
+}
+
+impl Stage {
+    async fn new(name: &str) -> Result<Self> {
+        let sandbox = Sandbox::on(ControlPlane::shared().await?, name).await?;
+        let rights = process_rights(MANAGER).and(trustplane_sync_controller::rights());
+        let rules = Rules {
+            cluster: rights.cluster,
+            namespaced: rights.namespaced,
+        };
+        Ok(Self {
+            proxy: Proxy::start(sandbox.plane()).await?,
+            account: sandbox.apply_rbac("manager", &rules).await?,
+            files: tempfile::tempdir()?,
+            sandbox,
+        })
+    }
+
+    async fn start(&self, log: &str) -> Result<(Instance, Process)> {
+        let namespace = self.sandbox.namespace();
+        let program = Program::new(env!("CARGO_BIN_EXE_trustplane-manager"))
+            .arg("--capabilities=sync")
+            .arg("--admin-bind-address=127.0.0.1:0")
+            .arg("--webhook-bind-address=0")
+            .arg("--log-format=json")
+            .arg(format!("--log={log}"))
+            .arg(format!("--sync-namespaces={namespace}"))
+            .arg(format!("--sync-file-root={}", self.files.path().display()));
+        let instance = self.account.instance("manager").await?.through(&self.proxy);
+        let running = program.start(&instance)?;
+        Ok((instance, running))
+    }
+
+    /// A file in the folder of the namespace.
+    fn file(&self, name: &str) -> PathBuf {
+        let folder = self.files.path().join(self.sandbox.namespace());
+        fs::create_dir_all(&folder).unwrap();
+        folder.join(name)
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        self.sandbox.api()
+    }
+
+    async fn pod(&self, name: &str, secret: &str, more: &str) -> Result<()> {
+        // The account without which no pod is let in comes a moment after its namespace.
+        wait_for_some(&self.sandbox.api::<ServiceAccount>(), "default", DEADLINE, |_| {
+            true
+        })
+        .await?;
+        let namespace = self.sandbox.namespace();
+        let asks = format!("provider: file\npath: {namespace}/{name}\nsecretName: {secret}\n{more}");
+        let pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "annotations": {"jasm.codnod.io/secret-sync": asks}},
+            "spec": {"containers": [{"name": "main", "image": "none"}]},
+        }))?;
+        let pods: Api<Pod> = self.sandbox.api();
+        pods.create(&PostParams::default(), &pod)
+            .await
+            .with_context(|| format!("create the pod {name}"))?;
+        Ok(())
+    }
+
+    async fn force(&self, pod: &str, value: &str) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {"jasm.codnod.io/force-sync": value}}});
+        let pods: Api<Pod> = self.sandbox.api();
+        pods.patch(pod, &PatchParams::default(), &Patch::Merge(patch))
+            .await?;
+        Ok(())
+    }
+
+    async fn told(&self, pod: &str, reason: &str) -> Result<()> {
+        let events: Api<Event> = self.sandbox.api();
+        let all = Select::default();
+        let found = eventually(&events, &all, DEADLINE, |found| {
+            let told = found.values().any(|event| {
+                let about = event
+                    .regarding
+                    .as_ref()
+                    .and_then(|regarding| regarding.name.as_deref());
+                about == Some(pod) && event.reason.as_deref() == Some(reason)
+            });
+            told.then_some(())
+        });
+        found.await.with_context(|| format!("{reason} on {pod}"))
+    }
+}
+
+#[tokio::test]
+async fn it_uses_exactly_its_rights() -> Result<()> {
+    let stage = Stage::new("manager-rights").await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    // A server that does not stream lists is listed by pages: the right to list is for that.
+    for resource in ["pods", "secrets"] {
+        let streams = Match::verb(Verb::Watch).resource(resource);
+        stage
+            .proxy
+            .add(Rule::new(streams, Fault::Answer(Answer::invalid())).once());
+    }
+    let (_, running) = stage.start("info").await?;
+    fs::write(stage.file("one"), r#"{"a":"1"}"#)?;
+    stage.pod("one", "first", "onMissing: delete").await?;
+    wait_for_some(&stage.secrets(), "first", DEADLINE, |_| true).await?;
+    // A Secret of somebody else is met, and looked at.
+    let foreign = serde_json::from_value(json!({"metadata": {"name": "taken"}}))?;
+    stage.secrets().create(&PostParams::default(), &foreign).await?;
+    fs::write(stage.file("two"), r#"{"a":"1"}"#)?;
+    stage.pod("two", "taken", "").await?;
+    stage.told("two", "SecretConflict").await?;
+    fs::remove_file(stage.file("one"))?;
+    stage.force("one", "1").await?;
+    wait_for(&stage.secrets(), "first", DEADLINE, |live| live.is_none()).await?;
+    // The same news a second time goes on with the series of the first.
+    for round in ["2", "3"] {
+        fs::write(stage.file("one"), format!(r#"{{"a":"{round}"}}"#))?;
+        stage.force("one", round).await?;
+        wait_for_some(&stage.secrets(), "first", DEADLINE, |live| {
+            let data = live.data.clone().unwrap_or_default();
+            data.get("a").is_some_and(|value| value.0 == round.as_bytes())
+        })
+        .await?;
+    }
+    let events = Match::verb(Verb::Patch).resource("events");
+    stage.proxy.wait_for(&events, 1, DEADLINE).await?;
+    running.kill().await?;
+    mark.since()
+        .await?
+        .assert_rights_used_are_rights_granted(&stage.account);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_value_shows_anywhere() -> Result<()> {
+    let stage = Stage::new("manager-leaks").await?;
+    let canaries = ["text", "bad", "raw"].map(Canary::new);
+    let [text, bad, raw] = &canaries;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let (instance, running) = stage.start("trace").await?;
+    fs::write(
+        stage.file("good"),
+        json!({ "password": text.value() }).to_string(),
+    )?;
+    fs::write(stage.file("bad"), format!("no json: {}", bad.value()))?;
+    fs::write(stage.file("raw"), raw.value())?;
+    // Writes fail in every way while values are at hand.
+    let writes = || Match::writes().resource("secrets").name("good");
+    for fault in [
+        Fault::Answer(Answer::conflict()),
+        Fault::Answer(Answer::internal_error()),
+        Fault::Cut,
+    ] {
+        stage.proxy.add(Rule::new(writes(), fault).times(1));
+    }
+    stage.pod("good", "good", "").await?;
+    stage.pod("bad", "bad", "").await?;
+    stage.pod("raw", "raw", "format: raw").await?;
+    for secret in ["good", "raw"] {
+        wait_for_some(&stage.secrets(), secret, DEADLINE, |_| true).await?;
+        stage.told(secret, "SecretSyncSuccess").await?;
+    }
+    stage.told("bad", "SecretDataInvalid").await?;
+
+    let mut search = Search::for_canaries(&canaries);
+    search.text("the log", &running.log()?);
+    let events: Api<Event> = stage.sandbox.api();
+    search.json("the events", &events.list(&ListParams::default()).await?.items)?;
+    let made = stage.secrets().list(&ListParams::default()).await?;
+    let metadata: Vec<_> = made
+        .items
+        .iter()
+        .map(|secret: &Secret| &secret.metadata)
+        .collect();
+    search.json("the metadata of the Secrets", &metadata)?;
+    for entry in stage
+        .proxy
+        .requests(&Match::writes().except(&["secrets"]).by(&instance))
+    {
+        search.bytes(&entry.request.to_string(), &entry.body);
+    }
+    let audit = mark.since().await?.by(&instance);
+    let sent: Vec<&Value> = audit
+        .events()
+        .iter()
+        .filter_map(|event| event.request_object.as_ref())
+        .collect();
+    search.json("the audit log of our writes", &sent)?;
+    search.assert_clean();
+    running.kill().await
+}

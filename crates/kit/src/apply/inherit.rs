@@ -1,0 +1,102 @@
+//! Takes over the fields of a system whose objects we carry on.
+//!
+//! A system that wrote with plain updates holds its fields under another manager, and what it holds stays when we leave it
+//! out of an apply. So before our first apply its fields become ours, in the bookkeeping alone: no content changes.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+use trustplane_plan::{Kind, Meta, Target};
+
+use super::call::{Call, MERGE_PATCH};
+use super::error::{Attempt, WriteError};
+use super::{Writer, path};
+
+impl Writer {
+    /// Replaces the bookkeeping of who holds which field, if the object is still this version of itself.
+    pub async fn set_managed_fields(
+        &self,
+        kind: &Kind,
+        live: &Meta,
+        entries: &[Value],
+    ) -> Result<(), WriteError> {
+        let target = Target {
+            kind: kind.clone(),
+            object: live.object.clone(),
+        };
+        let attempt = Attempt::new("take over the fields of", &target);
+        let body = json!({ "metadata": {
+            "uid": live.uid.as_ref(), "resourceVersion": live.resource_version.as_ref(), "managedFields": entries,
+        } });
+        let path = format!("{}?fieldManager={}", path(&attempt)?, self.manager);
+        let call = Call::write(Method::PATCH, path, MERGE_PATCH, &body);
+        self.write(&attempt, call).await.map(drop)
+    }
+
+    /// The bookkeeping in which the fields of whoever updated the field at `marker` are ours; `None` if nobody did.
+    pub fn inherited_fields(&self, entries: &[Value], marker: &[&str]) -> Option<Vec<Value>> {
+        inherited(entries, self.manager, marker)
+    }
+}
+
+fn inherited(entries: &[Value], manager: &str, marker: &[&str]) -> Option<Vec<Value>> {
+    let is_theirs = |entry: &&Value| {
+        let whole = entry["subresource"].as_str().unwrap_or_default().is_empty();
+        let pointer: String = marker
+            .iter()
+            .map(|step| format!("/f:{}", step.replace('~', "~0").replace('/', "~1")))
+            .collect();
+        entry["operation"] == "Update" && whole && entry["fieldsV1"].pointer(&pointer).is_some()
+    };
+    let is_ours = |entry: &&Value| entry["operation"] == "Apply" && entry["manager"] == manager;
+    let first = entries.iter().find(is_theirs)?;
+    let mut ours = first.clone();
+    ours["manager"] = manager.into();
+    ours["operation"] = "Apply".into();
+    let mut fields = Map::new();
+    for entry in entries.iter().filter(|entry| is_theirs(entry) || is_ours(entry)) {
+        if let Some(more) = entry["fieldsV1"].as_object() {
+            unite(&mut fields, more);
+        }
+    }
+    ours["fieldsV1"] = Value::Object(fields);
+    let others = entries
+        .iter()
+        .filter(|entry| !is_theirs(entry) && !is_ours(entry));
+    Some(others.cloned().chain([ours]).collect())
+}
+
+fn unite(all: &mut Map<String, Value>, more: &Map<String, Value>) {
+    for (key, value) in more {
+        let known = all.entry(key.clone()).or_insert_with(|| json!({}));
+        if let (Some(known), Some(value)) = (known.as_object_mut(), value.as_object()) {
+            unite(known, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({ "manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields })
+    }
+
+    #[test]
+    fn the_fields_of_the_other_become_ours_and_no_others() {
+        let marker = ["metadata", "annotations", "a.io/b"];
+        let theirs =
+            json!({ "f:metadata": { "f:annotations": { "f:a.io/b": {} } }, "f:data": { "f:x": {} } });
+        let entries = [
+            entry("old", "Update", theirs),
+            entry("us", "Apply", json!({ "f:data": { "f:y": {} } })),
+            entry("kubectl-edit", "Update", json!({ "f:data": { "f:z": {} } })),
+        ];
+        let all = inherited(&entries, "us", &marker).unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0], entries[2]);
+        let fields = json!({ "f:metadata": { "f:annotations": { "f:a.io/b": {} } }, "f:data": { "f:x": {}, "f:y": {} } });
+        assert_eq!(all[1], entry("us", "Apply", fields));
+        assert_eq!(inherited(&entries[1..], "us", &marker), None);
+    }
+}
