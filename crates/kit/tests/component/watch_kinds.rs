@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, GroupVersionKind, PostParams};
+use kube::api::{DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::core::ApiResource;
 use serde::Deserialize;
 use serde_json::json;
@@ -16,7 +16,7 @@ use trustplane_kit::watch::{
 };
 use trustplane_plan::{Fingerprinter, Keep, Kind, Meta, ObjectRef, Scope};
 use trustplane_process::metrics::Metrics;
-use trustplane_testkit::{ControlPlane, DEADLINE, Rules, Sandbox, wait_for, wait_for_some};
+use trustplane_testkit::{ControlPlane, DEADLINE, Rules, Sandbox, until, wait_for, wait_for_some};
 
 use crate::watch_rig::{OURS, Rig, SECRET, hear, is_well, next, stands, tuning};
 
@@ -60,6 +60,12 @@ async fn a_forbidden_kind_is_reported_for_itself_and_starts_when_allowed() -> Re
 
     // The right is taken away: what is known stays.
     bindings.delete("more", &DeleteParams::default()).await?;
+    let reads: Api<Secret> = Api::namespaced(rig.instance.client()?, namespace);
+    until("the right to be gone", DEADLINE, || async {
+        let refused = reads.list(&ListParams::default()).await.err();
+        Ok(refused.filter(|error| matches!(error, kube::Error::Api(status) if status.code == 403)))
+    })
+    .await?;
     rig.proxy.cut_all();
     let standing = stands(&secrets.store(), |now| now.health == Health::Forbidden).await?;
     assert!(standing.ready && secrets.store().len() == 1);

@@ -172,18 +172,28 @@ impl Stage {
         let first = subject.start(&instance).await?;
         let story = self.phases(scenario);
         tokio::pin!(story);
+        let fatal_write = self.fatal_write(&halt, &on, moment, n);
+        tokio::pin!(fatal_write);
+        let mut ended = false;
         let fatal = tokio::select! {
-            fatal = self.fatal_write(&halt, &on, moment, n) => fatal?,
+            fatal = &mut fatal_write => fatal?,
             played = &mut story => {
                 played?;
-                subject.kill(first).await?;
-                return Ok(None);
+                ended = true;
+                if halt.count() == 0 {
+                    subject.kill(first).await?;
+                    return Ok(None);
+                }
+                // The last write ends the story, perhaps before its crash is noticed.
+                fatal_write.await?
             }
         };
         subject.kill(first).await?;
         let next = self.account.instance("second").await?.through(&self.proxy);
         let second = subject.start(&next).await?;
-        story.await.with_context(|| format!("after a crash at {fatal}"))?;
+        if !ended {
+            story.await.with_context(|| format!("after a crash at {fatal}"))?;
+        }
         subject.kill(second).await?;
         Ok(Some(fatal))
     }
