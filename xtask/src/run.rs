@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    sync::OnceLock,
 };
 
 use anyhow::{Context, Result, bail};
@@ -17,7 +18,32 @@ pub fn root() -> PathBuf {
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    if let Some(driver) = LINTER.get() {
+        command
+            .env("RUSTC_WORKSPACE_WRAPPER", driver)
+            .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
+    }
     command
+}
+
+/// The compiler that also lints, once it was chosen.
+static LINTER: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on crates of the workspace are compiled by the compiler that also lints, with warnings denied. `cargo clippy` would
+/// check every dependency without compiling it, and the build would then compile it all the same.
+pub fn lint_while_building() -> Result<()> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let sysroot = output(
+        Command::new(rustc)
+            .args(["--print", "sysroot"])
+            .current_dir(root()),
+    )?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    if !driver.exists() {
+        bail!("clippy is not installed: rustup component add clippy");
+    }
+    LINTER.get_or_init(|| driver);
+    Ok(())
 }
 
 /// Runs a command to its end; an error names it.

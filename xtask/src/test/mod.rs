@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use trustplane_cluster::cache::Cache;
 
 use self::report::Report;
+use crate::run;
 
 /// Arguments of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -38,6 +39,9 @@ pub fn run(args: Args) -> Result<()> {
         bail!("--stage {unknown}: no such stage; there are {}", known.join(", "));
     }
     let run = stages::Run::new(Cache::locate()?, args.filter, args.kubeconfig)?;
+    if run.filter.is_none() {
+        run::lint_while_building()?;
+    }
     let mut report = Report::new(run.is_cold())?;
     for stage in stages::ALL {
         let wanted = match (&run.filter, args.stage.is_empty()) {
