@@ -7,6 +7,7 @@ mod chart;
 mod crds;
 mod description;
 mod help;
+mod kinds;
 mod tree;
 mod values;
 
@@ -67,7 +68,12 @@ fn product() -> Result<Tree> {
     let helm = Toolchain::new(&Cache::locate()?).ensure(Tool::Helm)?.join("helm");
     let xtask = std::env::current_exe().context("find this program")?;
 
-    let mut tree = chart::files(&Description::of(&manager)?)?;
+    let description = Description::of(&manager)?;
+    let mut tree = chart::files(&description)?;
+    tree.add(
+        "docs/reference/kinds.md",
+        kinds::page(&description.definitions()?)?,
+    );
     let scratch = tempfile::tempdir()?;
     chart::assemble(&tree, scratch.path())?;
     let whole = scratch.path().join(chart::CHART);

@@ -9,14 +9,16 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 use trustplane_kit::manager::process_rights;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::canary::{Canary, Search};
@@ -37,8 +39,8 @@ struct Stage {
 }
 
 impl Stage {
-    async fn new(name: &str) -> Result<Self> {
-        let sandbox = Sandbox::on(ControlPlane::shared().await?, name).await?;
+    async fn new(plane: Arc<ControlPlane>, name: &str) -> Result<Self> {
+        let sandbox = Sandbox::on(plane, name).await?;
         let rights = process_rights(MANAGER).and(trustplane_sync_controller::rights());
         let rules = Rules {
             cluster: rights.cluster,
@@ -74,18 +76,47 @@ impl Stage {
         folder.join(name)
     }
 
+    /// What the admin sets: a policy that asks for service accounts, and a store.
+    async fn admin(&self) -> Result<()> {
+        let client = self.sandbox.client();
+        let policy = json!({
+            "metadata": {"name": "all"}, "spec": {"serviceAccounts": ["default"], "rules": [{"paths": ["**"]}]},
+        });
+        let policies: Api<SecretSyncPolicy> = Api::all(client.clone());
+        policies
+            .create(&PostParams::default(), &serde_json::from_value(policy)?)
+            .await?;
+        let store =
+            json!({"metadata": {"name": "made-up"}, "spec": {"from": {"mock": {"configMap": "made-up"}}}});
+        let stores: Api<SecretSyncStore> = Api::all(client);
+        stores
+            .create(&PostParams::default(), &serde_json::from_value(store)?)
+            .await?;
+        let content = json!({"metadata": {"name": "made-up"}, "data": {"any": "{\"a\":\"1\"}"}});
+        let config_maps: Api<ConfigMap> = self.sandbox.api();
+        config_maps
+            .create(&PostParams::default(), &serde_json::from_value(content)?)
+            .await?;
+        Ok(())
+    }
+
     fn secrets(&self) -> Api<Secret> {
         self.sandbox.api()
     }
 
+    /// A pod that asks for the file of its name.
     async fn pod(&self, name: &str, secret: &str, more: &str) -> Result<()> {
+        let namespace = self.sandbox.namespace();
+        let asks = format!("provider: file\npath: {namespace}/{name}\nsecretName: {secret}\n{more}");
+        self.asking(name, &asks).await
+    }
+
+    async fn asking(&self, name: &str, asks: &str) -> Result<()> {
         // The account without which no pod is let in comes a moment after its namespace.
         wait_for_some(&self.sandbox.api::<ServiceAccount>(), "default", DEADLINE, |_| {
             true
         })
         .await?;
-        let namespace = self.sandbox.namespace();
-        let asks = format!("provider: file\npath: {namespace}/{name}\nsecretName: {secret}\n{more}");
         let pod = serde_json::from_value(json!({
             "metadata": {"name": name, "annotations": {"jasm.codnod.io/secret-sync": asks}},
             "spec": {"containers": [{"name": "main", "image": "none"}]},
@@ -124,10 +155,19 @@ impl Stage {
 
 #[tokio::test]
 async fn it_uses_exactly_its_rights() -> Result<()> {
-    let stage = Stage::new("manager-rights").await?;
+    let plane = ControlPlane::own().await?;
+    plane.install(&trustplane_sync_controller::kinds()).await?;
+    let stage = Stage::new(plane, "manager-rights").await?;
+    stage.admin().await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
     // A server that does not stream lists is listed by pages: the right to list is for that.
-    for resource in ["pods", "secrets"] {
+    for resource in [
+        "pods",
+        "secrets",
+        "namespaces",
+        "secretsyncpolicies",
+        "secretsyncstores",
+    ] {
         let streams = Match::verb(Verb::Watch).resource(resource);
         stage
             .proxy
@@ -137,6 +177,10 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
     fs::write(stage.file("one"), r#"{"a":"1"}"#)?;
     stage.pod("one", "first", "onMissing: delete").await?;
     wait_for_some(&stage.secrets(), "first", DEADLINE, |_| true).await?;
+    stage
+        .asking("store", "store: made-up\npath: any\nsecretName: from-store\n")
+        .await?;
+    wait_for_some(&stage.secrets(), "from-store", DEADLINE, |_| true).await?;
     // A Secret of somebody else is met, and looked at.
     let foreign = serde_json::from_value(json!({"metadata": {"name": "taken"}}))?;
     stage.secrets().create(&PostParams::default(), &foreign).await?;
@@ -167,7 +211,7 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
 
 #[tokio::test]
 async fn no_value_shows_anywhere() -> Result<()> {
-    let stage = Stage::new("manager-leaks").await?;
+    let stage = Stage::new(ControlPlane::shared().await?, "manager-leaks").await?;
     let canaries = ["text", "bad", "raw"].map(Canary::new);
     let [text, bad, raw] = &canaries;
     let mark = Mark::now(stage.sandbox.plane()).await?;

@@ -39,6 +39,62 @@ fn available(release: &Release<'_>) -> i64 {
     deployment["status"]["availableReplicas"].as_i64().unwrap()
 }
 
+/// The API server itself keeps the process from Secrets of others, whatever its rights say.
+fn is_guarded(release: &Release<'_>) {
+    let us = format!(
+        "--as=system:serviceaccount:{}:life-trustplane-manager",
+        release.name()
+    );
+    let label = "app.kubernetes.io/managed-by";
+    say(&mut release.kubectl(&["create", "secret", "generic", "free"])).unwrap();
+    say(&mut release.kubectl(&["create", "secret", "generic", "theirs"])).unwrap();
+    say(&mut release.kubectl(&["label", "secret", "theirs", &format!("{label}=them")])).unwrap();
+    let refused = |arguments: &[&str], why: &str| {
+        let output = release.kubectl(arguments).arg(&us).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && said.contains(why),
+            "{arguments:?}: {said}"
+        );
+    };
+    let unlabelled = "writes only Secrets whose label app.kubernetes.io/managed-by is its own";
+    let others = "leaves Secrets alone that somebody else manages";
+    let patch = |label: &str| {
+        format!(r#"{{"metadata": {{"labels": {{"app.kubernetes.io/managed-by": "{label}"}}}}}}"#)
+    };
+    refused(&["create", "secret", "generic", "plain"], unlabelled);
+    refused(
+        &[
+            "patch",
+            "secret",
+            "free",
+            "--patch",
+            r#"{"stringData": {"a": "b"}}"#,
+        ],
+        unlabelled,
+    );
+    refused(
+        &[
+            "patch",
+            "secret",
+            "theirs",
+            "--patch",
+            &patch("trustplane-sample"),
+        ],
+        others,
+    );
+    refused(&["delete", "secret", "theirs"], others);
+    refused(&["delete", "secret", "free"], others);
+    // One that nobody manages may be taken over, and then it is ours to delete.
+    let take = patch("trustplane-sample");
+    say(release
+        .kubectl(&["patch", "secret", "free", "--patch", &take])
+        .arg(&us))
+    .unwrap();
+    say(release.kubectl(&["delete", "secret", "free"]).arg(&us)).unwrap();
+    say(&mut release.kubectl(&["delete", "secret", "theirs"])).unwrap();
+}
+
 #[test]
 fn a_release_lives_and_leaves_nothing_but_its_definitions() {
     let arena = Arena::enter().unwrap();
@@ -49,6 +105,7 @@ fn a_release_lives_and_leaves_nothing_but_its_definitions() {
     // The namespace enforces the restricted profile, so a pod that needed more would not be here.
     release.install(&chart, &[]).unwrap();
     assert_eq!(available(&release), 2);
+    is_guarded(&release);
     release.mirrors_work("one").unwrap();
     let kept_at_first = kept(&release);
 

@@ -96,6 +96,8 @@ fn one_process_has_everything_by_default() {
         "Secret/tp-trustplane-manager-ca",
         "Service/tp-trustplane-manager",
         "ServiceAccount/tp-trustplane-manager",
+        "ValidatingAdmissionPolicy/tp-trustplane-manager-secrets",
+        "ValidatingAdmissionPolicyBinding/tp-trustplane-manager-secrets",
         "ValidatingWebhookConfiguration/tp-trustplane-manager",
     ];
     assert_eq!(names(&objects), expected);
@@ -124,6 +126,7 @@ fn a_capability_that_is_off_leaves_no_trace() {
             "WebhookConfiguration",
             "9443",
             "manager-ca",
+            "AdmissionPolicy",
         ] {
             assert!(!rendered.contains(trace), "{values:?} render {trace}");
         }

@@ -32,6 +32,8 @@ pub fn capability() -> Capability {
         crds: || vec![api::Mirror::crd()],
         rights,
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
+        least: None,
+        secrets: Some(decide::mark),
         start: Arc::new(|context| Box::pin(assembly::start(context))),
     }
 }

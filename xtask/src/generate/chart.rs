@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::crds;
 use super::description::Description;
 use super::tree::{Tree, yaml};
 use crate::run;
@@ -26,8 +25,7 @@ pub fn files(description: &Description) -> Result<Tree> {
     let mut capabilities = Vec::new();
     for capability in &description.capabilities {
         let mut names = Vec::new();
-        for crd in &capability.crds {
-            let definition = crds::finish(crd.clone(), &capability.name)?;
+        for definition in capability.definitions()? {
             tree.add(
                 directory.join(format!("crds/{}.yaml", definition.name)),
                 yaml(&definition.crd)?,
@@ -40,6 +38,7 @@ pub fn files(description: &Description) -> Result<Tree> {
             "rights": capability.rights,
             "crds": names,
             "webhooks": capability.webhooks,
+            "secrets": capability.secrets,
         }));
     }
     let known = json!({ "process": description.process, "capabilities": capabilities });

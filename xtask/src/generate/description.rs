@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::crds::{self, Definition};
 use crate::run;
 
 /// The whole description.
@@ -31,6 +32,9 @@ pub struct Capability {
     pub rights: Rights,
     pub crds: Vec<Value>,
     pub webhooks: Vec<Value>,
+    /// How its Secrets are known, if it writes any.
+    #[serde(default)]
+    pub secrets: Option<Value>,
 }
 
 /// Rules of a ClusterRole and of a Role in the namespace of the installation.
@@ -51,7 +55,21 @@ pub struct Rule {
     pub verbs: Vec<String>,
 }
 
+impl Capability {
+    /// Its kinds, as they are shipped.
+    pub fn definitions(&self) -> Result<Vec<Definition>> {
+        let crds = self.crds.iter();
+        crds.map(|crd| crds::finish(crd.clone(), &self.name)).collect()
+    }
+}
+
 impl Description {
+    /// The kinds of all capabilities.
+    pub fn definitions(&self) -> Result<Vec<Definition>> {
+        let all: Result<Vec<_>> = self.capabilities.iter().map(Capability::definitions).collect();
+        Ok(all?.into_iter().flatten().collect())
+    }
+
     /// Asks a manager.
     pub fn of(manager: &Path) -> Result<Self> {
         let told = run::output(Command::new(manager).arg("describe").env_clear())?;

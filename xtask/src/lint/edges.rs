@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cargo_metadata::{DependencyKind, Metadata, PackageId};
+use anyhow::{Context, Result};
+use cargo_metadata::{DependencyKind, Metadata};
 
-/// What must not be reached by a crate whose folder ends in `core`, nor by `plan`: clients, runtimes, clocks, chance.
+use crate::run;
+
+/// What must not be reached by a crate whose folder ends in `core`, nor by `plan` and `api`: clients, runtimes, clocks, chance.
 const IMPURE: [&str; 8] = [
     "tokio",
     "kube",
@@ -16,6 +19,7 @@ const IMPURE: [&str; 8] = [
     "rand",
     "async-std",
 ];
+const PROCESS: &str = "crates/process";
 const CAPABILITIES: [&str; 4] = ["sync", "hsm", "identity", "inventory"];
 
 /// A crate of the workspace: where it lives, what it names, what it reaches.
@@ -25,7 +29,7 @@ pub struct Member {
     folder: String,
     /// Dependencies by name and whether they are for tests only.
     names: BTreeSet<(String, bool)>,
-    /// Everything it is built from, tests apart.
+    /// Everything it is built from by itself, tests apart; only where a rule asks for it.
     reaches: BTreeSet<String>,
 }
 
@@ -34,7 +38,7 @@ pub struct Graph(BTreeMap<String, Member>);
 
 impl Graph {
     /// Reads cargo's resolved graph.
-    pub fn of(metadata: &Metadata) -> Self {
+    pub fn of(metadata: &Metadata) -> Result<Self> {
         let folder = |manifest: &cargo_metadata::camino::Utf8Path| {
             let folder = manifest
                 .parent()
@@ -42,39 +46,36 @@ impl Graph {
             folder.map(ToString::to_string).unwrap_or_default()
         };
         let members = metadata.workspace_packages().into_iter().map(|package| {
+            let folder = folder(&package.manifest_path);
             let names = package.dependencies.iter();
             let names = names
                 .map(|d| (d.name.clone(), d.kind == DependencyKind::Development))
                 .collect();
-            let member = Member {
-                folder: folder(&package.manifest_path),
-                names,
-                reaches: reached(metadata, &package.id),
+            let reaches = match is_pure(&folder) || folder == PROCESS {
+                true => reached(&package.name)?,
+                false => BTreeSet::new(),
             };
-            (package.name.to_string(), member)
+            let member = Member {
+                folder,
+                names,
+                reaches,
+            };
+            Ok((package.name.to_string(), member))
         });
-        Self(members.collect())
+        members.collect::<Result<_>>().map(Self)
     }
 }
 
-fn reached(metadata: &Metadata, from: &PackageId) -> BTreeSet<String> {
-    let Some(resolve) = &metadata.resolve else {
-        return BTreeSet::new();
-    };
-    let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
-    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
-    while let Some(id) = open.pop() {
-        for dependency in nodes.get(id).map(|node| node.deps.as_slice()).unwrap_or_default() {
-            let normal = dependency
-                .dep_kinds
-                .iter()
-                .any(|kind| kind.kind == DependencyKind::Normal);
-            if normal && seen.insert(&dependency.pkg) {
-                open.push(&dependency.pkg);
-            }
-        }
-    }
-    seen.into_iter().map(|id| metadata[id].name.to_string()).collect()
+/// What a crate is built from by itself: another crate of the workspace may switch on more of what both use.
+fn reached(package: &str) -> Result<BTreeSet<String>> {
+    let mut tree = run::cargo();
+    tree.args(["tree", "--locked", "--edges", "normal", "--prefix", "none"])
+        .args(["--format", "{p}", "--package", package]);
+    let output = tree.output().context("run cargo tree")?;
+    anyhow::ensure!(output.status.success(), "cargo tree of {package} failed");
+    let text = String::from_utf8(output.stdout).context("read what cargo tree says")?;
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter(|name| *name != package).map(str::to_owned).collect())
 }
 
 /// Every forbidden edge, as a line for people.
@@ -89,7 +90,7 @@ pub fn check(graph: &Graph) -> Vec<String> {
 }
 
 fn pure(name: &str, member: &Member, faults: &mut Vec<String>) {
-    if member.folder != "crates/plan" && !member.folder.ends_with("/core") {
+    if !is_pure(&member.folder) {
         return;
     }
     for impure in IMPURE {
@@ -101,12 +102,16 @@ fn pure(name: &str, member: &Member, faults: &mut Vec<String>) {
     }
 }
 
+fn is_pure(folder: &str) -> bool {
+    ["crates/plan", "crates/api"].contains(&folder) || folder.ends_with("/core")
+}
+
 fn kubernetes(name: &str, member: &Member, faults: &mut Vec<String>) {
     let is = |wanted: &str| member.names.iter().any(|(dependency, _)| dependency == wanted);
     if is("kube-runtime") && member.folder != "crates/kit" {
         faults.push(format!("{name} names kube-runtime: only crates/kit may"));
     }
-    if member.folder == "crates/process" {
+    if member.folder == PROCESS {
         for kube in member
             .reaches
             .iter()

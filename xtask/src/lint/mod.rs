@@ -25,7 +25,7 @@ pub fn run(_: Args) -> Result<()> {
             "--locked".into(),
         ])
         .exec()?;
-    let graph = edges::Graph::of(&metadata);
+    let graph = edges::Graph::of(&metadata)?;
     let mut faults = edges::check(&graph);
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);

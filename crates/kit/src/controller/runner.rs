@@ -122,6 +122,12 @@ impl<C: Controller> Runner<C> {
         self.after(async move { store.ready().await })
     }
 
+    /// Works only after the first list of this store is complete, or it is known that there is nothing to see for us.
+    pub fn after_store_if_any<T: Send + Sync + 'static>(self, store: &Store<T>) -> Self {
+        let store = store.clone();
+        self.after(async move { store.ready_or_refused().await })
+    }
+
     /// Works only while this says that the process leads.
     pub fn while_leading(mut self, leading: watch::Receiver<bool>) -> Self {
         self.gate.leading = leading;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
+use trustplane_plan::Mark;
 
 use super::{Context, process_rights, webhooks};
 use crate::{admission::Webhook, rights::Rights};
@@ -23,6 +24,10 @@ pub struct Capability {
     pub crds: fn() -> Vec<CustomResourceDefinition>,
     /// What it may do, and nothing more.
     pub rights: fn() -> Rights,
+    /// The least that it can do with: with these rights it runs, also without its kinds. If there is none, it needs all.
+    pub least: Option<fn() -> Rights>,
+    /// How its Secrets are known, if it writes any. The chart has the API server keep its identity from all others.
+    pub secrets: Option<fn() -> Mark>,
     /// Its webhooks.
     pub webhooks: fn() -> Vec<Webhook>,
     /// Sets up its controllers and hands them to the supervisor; it returns once that is done.
@@ -50,6 +55,11 @@ impl Capability {
     }
 }
 
+fn mark_of_secrets(mark: &Mark) -> Value {
+    let values: Vec<_> = std::iter::once(&mark.value).chain(&mark.also).collect();
+    json!({ "label": mark.key, "values": values })
+}
+
 /// What the manager is made of, as JSON: the source from which the chart is generated.
 pub fn describe(version: &str, known: &[Capability]) -> Value {
     let capabilities = known.iter().map(|capability| {
@@ -59,6 +69,7 @@ pub fn describe(version: &str, known: &[Capability]) -> Value {
             "rights": capability.rights_in(PROCESS),
             "crds": (capability.crds)(),
             "webhooks": (capability.webhooks)(),
+            "secrets": capability.secrets.map(|mark| mark_of_secrets(&mark())),
         })
     });
     json!({

@@ -90,6 +90,8 @@ mod tests {
             about: "",
             crds: Vec::new,
             rights: Rights::none,
+            least: None,
+            secrets: None,
             webhooks: Vec::new,
             start: std::sync::Arc::new(|_| Box::pin(async { Ok(()) })),
         };

@@ -58,18 +58,32 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What a capability lacks that needs these rights.
-    pub fn lack(&self, capability: &Capability, rights: &Rights) -> Lack {
+    /// What a capability lacks that it cannot do without, and what it lacks of these rights and of its kinds at all.
+    pub fn lacks(&self, capability: &Capability, rights: &Rights) -> (Lack, Lack) {
+        let all = self.lack(capability, rights);
+        let needed = match capability.least {
+            None => all.clone(),
+            Some(least) => Lack {
+                rights: self.lacking(&least()),
+                ..Lack::default()
+            },
+        };
+        (needed, all)
+    }
+
+    fn lack(&self, capability: &Capability, rights: &Rights) -> Lack {
         let crds = (capability.crds)().into_iter();
         let crds = crds.map(|crd| format!("{}.{}", crd.spec.names.plural, crd.spec.group));
-        let rights = if self.incomplete {
-            BTreeSet::new()
-        } else {
-            rights.lacking(&self.granted)
-        };
         Lack {
             crds: crds.filter(|crd| self.missing.contains(crd)).collect(),
-            rights,
+            rights: self.lacking(rights),
+        }
+    }
+
+    fn lacking(&self, rights: &Rights) -> BTreeSet<String> {
+        match self.incomplete {
+            true => BTreeSet::new(),
+            false => rights.lacking(&self.granted),
         }
     }
 }

@@ -159,12 +159,18 @@ async fn possible(
         } else {
             (capability.rights)()
         };
-        let lack = facts.lack(capability, &rights);
-        if lack.is_nothing() {
-            possible.push(capability.clone());
-        } else {
-            tracing::info!(capability = capability.name, "does not run: {lack}");
+        let (needed, lack) = facts.lacks(capability, &rights);
+        if !needed.is_nothing() {
+            tracing::info!(capability = capability.name, "does not run: {needed}");
+            continue;
         }
+        if !lack.is_nothing() {
+            tracing::warn!(
+                capability = capability.name,
+                "runs with less than it could use: {lack}"
+            );
+        }
+        possible.push(capability.clone());
     }
     Ok(possible)
 }

@@ -109,6 +109,17 @@ impl<T> Store<T> {
 
     /// Waits until the store is ready: possibly for ever, so give it a deadline.
     pub async fn ready(&self) -> Result<(), Stopped> {
+        self.stands(|now| now.ready).await
+    }
+
+    /// Waits until the store is ready, or it is known that there is nothing to see for us: the kind is not served, or we may
+    /// not watch it. For what a controller can do without; should it appear later, it comes as a change.
+    pub async fn ready_or_refused(&self) -> Result<(), Stopped> {
+        let refused = |health| matches!(health, Health::NotServed | Health::Forbidden);
+        self.stands(|now| now.ready || refused(now.health)).await
+    }
+
+    async fn stands(&self, wanted: impl Fn(&Standing) -> bool) -> Result<(), Stopped> {
         let mut standing = self.0.standing();
         let stopped = |health: Health| {
             matches!(
@@ -119,9 +130,9 @@ impl<T> Store<T> {
                 }
             )
         };
-        let end = standing.wait_for(|now| now.ready || stopped(now.health)).await;
+        let end = standing.wait_for(|now| wanted(now) || stopped(now.health)).await;
         match end {
-            Ok(now) if now.ready => Ok(()),
+            Ok(now) if wanted(&now) => Ok(()),
             _ => Err(Stopped),
         }
     }

@@ -1,21 +1,21 @@
 //! The arguments of the capability.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
-use trustplane_process::metrics::Metrics;
-use trustplane_sync_core::policy::Policy;
+use trustplane_kit::manager::Workbench;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_providers::aws::{Aws, AwsError};
-use trustplane_sync_providers::{Registry, env::Env, file::Files};
+use trustplane_sync_providers::{Registry, env::Env, file::Files, kubernetes::Kubernetes};
 
 /// How the capability works.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Secret sync")]
 pub struct SyncArgs {
-    /// What pods may ask for: only what lies in the folder of their namespace, or everything
+    /// What pods may ask for: what SecretSyncPolicies say, or everything
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     sync_policy: PolicyMode,
     /// How long a fetched value is new enough for another pod
@@ -36,11 +36,15 @@ pub struct SyncArgs {
     /// Offer the provider "file": files and directories beneath this directory
     #[arg(long, value_name = "DIRECTORY")]
     sync_file_root: Option<PathBuf>,
+    /// Offer the provider "kubernetes": Secrets of these namespaces, separated by commas, that agree to it
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    sync_kubernetes_namespaces: Option<Vec<String>>,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum PolicyMode {
-    /// Without policies, a namespace may have what lies in the folder of its name
+/// What decides about requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum PolicyMode {
+    /// The policies of the cluster; without any, a namespace may have what lies in the folder of its name
     #[default]
     Enforce,
     /// Every pod may ask for everything, as in JASM
@@ -80,18 +84,47 @@ impl SyncArgs {
         self.sync_namespaces.clone()
     }
 
+    /// What decides about requests.
+    pub(crate) fn policy(&self) -> PolicyMode {
+        self.sync_policy
+    }
+
+    /// The files that providers and stores may read.
+    pub(crate) fn files(&self) -> Result<Option<Arc<Files>>, ArgsError> {
+        let Some(root) = &self.sync_file_root else {
+            return Ok(None);
+        };
+        let files = Files::beneath(root).map_err(|source| ArgsError::Root {
+            root: root.clone(),
+            source,
+        })?;
+        Ok(Some(Arc::new(files)))
+    }
+
     /// The providers of this process.
-    pub(crate) fn registry(&self, metrics: &Metrics) -> Result<Registry, ArgsError> {
-        let mut registry = Registry::default().with(Aws::from_environment(metrics)?);
+    pub(crate) fn registry(
+        &self,
+        bench: &Workbench,
+        files: Option<Arc<Files>>,
+    ) -> Result<Registry, ArgsError> {
+        let mut registry = Registry::default().with(Aws::from_environment(&bench.metrics)?);
         if let Some(prefix) = &self.sync_env_prefix {
             registry = registry.with(Env::new(prefix).ok_or(ArgsError::EmptyPrefix)?);
         }
-        if let Some(root) = &self.sync_file_root {
-            let files = Files::beneath(root).map_err(|source| ArgsError::Root {
-                root: root.clone(),
-                source,
-            })?;
-            registry = registry.with(files);
+        if let Some(files) = files {
+            registry = registry.with_shared(files);
+        }
+        if let Some(namespaces) = &self.sync_kubernetes_namespaces {
+            let (client, watches) = (bench.clients.call.clone(), bench.watches.clone());
+            let called = ("kubernetes".to_owned(), None);
+            let namespaces = namespaces.iter().cloned();
+            registry = registry.with(Kubernetes::new(
+                client,
+                watches,
+                namespaces,
+                called,
+                &bench.metrics,
+            ));
         }
         Ok(registry)
     }
@@ -99,10 +132,6 @@ impl SyncArgs {
     /// What the core needs to know.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            policy: match self.sync_policy {
-                PolicyMode::Enforce => Policy::OwnFolder,
-                PolicyMode::Off => Policy::Off,
-            },
             fresh_for: self.sync_fresh_for,
             refresh: self.sync_refresh_interval,
             managed_by: self.sync_managed_by.clone(),

@@ -63,6 +63,7 @@ pub(crate) fn pod(watched: &Arc<Watched<Option<Box<Asks>>>>) -> Option<Pod> {
         uid: meta.uid.clone(),
         created: meta.created.unwrap_or(Timestamp::UNIX_EPOCH),
         workload: workload(meta).into(),
+        service_account: None,
         asks: asks.clone(),
     })
 }

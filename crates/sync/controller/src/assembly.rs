@@ -1,26 +1,31 @@
 //! The parts of the capability, put together: for a manager, and for a test that runs it alone.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::{BoxFuture, join_all};
 use kube::Config;
 use tokio_util::sync::CancellationToken;
 use trustplane_kit::controller::{Options, Runner, feed};
 use trustplane_kit::manager::{Context, StartError, Workbench};
-use trustplane_kit::queue::Lane;
-use trustplane_kit::watch::{Change, Metadata, Project, Tuning, WatchSpec};
+use trustplane_kit::queue::{Lane, Queue};
+use trustplane_kit::watch::{Change, Metadata, Project, Store, Tuning, WatchSpec};
 use trustplane_plan::{Keep, ObjectRef};
 use trustplane_sync_core::pod::Asks;
-use trustplane_sync_core::policy::Policy;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
 use trustplane_sync_providers::Exchange;
+use trustplane_sync_providers::file::Files;
 
+use crate::args::PolicyMode;
 use crate::asks::PodAsks;
+use crate::authority::{Accounts, Quotas};
 use crate::complaints::Complaints;
 use crate::ledger::Ledger;
+use crate::metrics::SyncMetrics;
 use crate::secrets::{MANAGER, Secrets};
+use crate::stores::Doors;
+use crate::world::World;
 
 /// Finished pods need no Secret: the API server leaves them out.
 const ALIVE: &str = "status.phase!=Succeeded,status.phase!=Failed";
@@ -32,10 +37,14 @@ const WORKERS: usize = 128;
 pub struct Setup {
     /// The rules.
     pub settings: Settings,
+    /// What decides about requests.
+    pub policy: PolicyMode,
     /// The namespaces to serve; all if none is named.
     pub namespaces: Option<Vec<String>>,
     /// Whom to ask.
     pub exchange: Exchange,
+    /// The files that stores may read.
+    pub files: Option<Arc<Files>>,
 }
 
 /// The controllers, ready to run, and what feeds their queues.
@@ -48,9 +57,21 @@ struct Assembly {
 fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     let Setup {
         settings,
+        policy,
         namespaces,
         exchange,
+        files,
     } = setup;
+    let world = World::watch(bench, policy);
+    let exchange = exchange.with_stores(Arc::new(Doors {
+        stores: world.stores.store(),
+        writer: bench.writer(MANAGER),
+        namespace: bench.namespace.clone(),
+        client: bench.clients.call.clone(),
+        watches: bench.watches.clone(),
+        files,
+        metrics: bench.metrics.clone(),
+    }));
     let asks = || {
         let providers = exchange.names();
         let alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
@@ -63,15 +84,25 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     let (all_pods, all_secrets) = (pods.store(), secrets.store());
     let writer = bench.writer(MANAGER);
     let (of_secrets, of_pods) = (bench.queue("sync"), bench.queue("sync-annotations"));
+    let (ledger, accounts, named) = (
+        Ledger::default(),
+        Arc::<Accounts>::default(),
+        Arc::<Named>::default(),
+    );
+    let authority = world.authority();
     let controller = Secrets {
         writer: writer.clone(),
-        exchange,
+        exchange: exchange.clone(),
         settings,
         fingerprinter: bench.fingerprinter.clone(),
         clock: options.clock.clone(),
         pods: all_pods.clone(),
         secrets: all_secrets.clone(),
-        ledger: Ledger::default(),
+        ledger: ledger.clone(),
+        authority,
+        accounts: accounts.clone(),
+        quotas: Quotas::default(),
+        metrics: SyncMetrics::new(&bench.metrics, &ledger, options.clock.clone()),
     };
     let complaints = Complaints {
         pods: all_pods.clone(),
@@ -89,27 +120,39 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         options,
     )
     .after_store(&all_pods)
-    .after_store(&all_secrets)
-    .while_leading(bench.leading.clone());
+    .after_store(&all_secrets);
+    let secrets_runner = world
+        .awaited_by(secrets_runner)
+        .while_leading(bench.leading.clone());
     let complaints_runner = Runner::new(complaints, of_pods.clone(), bench.executor(writer), few)
         .after_store(&all_pods)
         .while_leading(bench.leading.clone());
-    let named = Named::default();
-    let concerned = move |change: &Change<Option<Box<Asks>>>| named.concerned(change);
+    let concerned = {
+        let (named, accounts) = (named.clone(), accounts);
+        move |change: &Change<Option<Box<Asks>>>| {
+            if let Change::Deleted { object, .. } = change {
+                accounts.forget(object);
+            }
+            named.concerned(change)
+        }
+    };
     let itself = |change: &Change<()>| [change.object().clone()];
     let pod = |change: &Change<Option<Box<Asks>>>| [change.object().clone()];
     let normal = |_: &Change<Option<Box<Asks>>>| Lane::Normal;
-    let feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+    let news = heed(exchange.clone(), all_pods, ledger, of_secrets.clone());
+    let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+        ("sync-news", Box::pin(news)),
         (
             "sync-pods",
             Box::pin(feed(pods, of_secrets.clone(), normal, concerned)),
         ),
         (
             "sync-secrets",
-            Box::pin(feed(secrets, of_secrets, |_| Lane::Normal, itself)),
+            Box::pin(feed(secrets, of_secrets.clone(), |_| Lane::Normal, itself)),
         ),
         ("sync-annotated", Box::pin(feed(pods_again, of_pods, normal, pod))),
     ];
+    feeds.extend(world.feeds(&of_secrets, &named, &exchange));
     Assembly {
         secrets: secrets_runner,
         complaints: complaints_runner,
@@ -137,11 +180,41 @@ fn labels(ours: &str) -> String {
     all.into_iter().collect::<Vec<_>>().join(",")
 }
 
+/// Looks at every Secret again of which a provider says that its secret has changed.
+async fn heed(exchange: Exchange, pods: Store<Option<Box<Asks>>>, ledger: Ledger, queue: Queue<ObjectRef>) {
+    loop {
+        let news = exchange.news().await;
+        let mut concerned = BTreeSet::new();
+        pods.for_each(|pod| {
+            let requests = pod.value.iter().flat_map(|asks| asks.requests());
+            let about = requests.filter(|request| news.iter().any(|news| news.is_about(&request.source)));
+            concerned
+                .extend(about.map(|request| {
+                    ObjectRef::new(pod.meta.object.namespace(), request.secret_name.as_str())
+                }));
+        });
+        for secret in concerned {
+            ledger.hear(&secret);
+            queue.add(secret, Lane::Normal);
+        }
+    }
+}
+
 /// Which Secrets each pod named when it was last heard of: one that it names no more may have a new owner.
 #[derive(Default)]
-struct Named(Mutex<HashMap<ObjectRef, Vec<ObjectRef>>>);
+pub(crate) struct Named(Mutex<BTreeMap<ObjectRef, Vec<ObjectRef>>>);
 
 impl Named {
+    /// All Secrets that are named, or those of one namespace.
+    pub fn all(&self, namespace: Option<&str>) -> BTreeSet<ObjectRef> {
+        let named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = ObjectRef::new(namespace, "");
+        let of_namespace = named
+            .range(first..)
+            .take_while(|(pod, _)| namespace.is_none() || pod.namespace() == namespace);
+        of_namespace.flat_map(|(_, secrets)| secrets.clone()).collect()
+    }
+
     fn concerned(&self, change: &Change<Option<Box<Asks>>>) -> BTreeSet<ObjectRef> {
         let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = match change {
@@ -158,7 +231,7 @@ impl Named {
 
 /// Starts the capability in a manager.
 pub(crate) fn start(context: &Context, setup: Setup) {
-    if setup.settings.policy == Policy::Off {
+    if setup.policy == PolicyMode::Off {
         tracing::warn!("--sync-policy=off: every pod may have every secret that this process can read");
     }
     let Assembly {

@@ -3,33 +3,67 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use trustplane_plan::ObjectRef;
 use trustplane_sync_core::situation::Record;
 
 /// The records of all Secrets that somebody wants. A cheap clone.
 #[derive(Clone, Default)]
-pub(crate) struct Ledger(Arc<Mutex<HashMap<ObjectRef, Record>>>);
+pub(crate) struct Ledger(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    records: HashMap<ObjectRef, Record>,
+    /// How often a provider has said that a secret of theirs has changed. Apart from the records, which are written by whoever
+    /// works on a Secret while news may come in.
+    news: HashMap<ObjectRef, u64>,
+}
 
 impl Ledger {
     pub fn get(&self, secret: &ObjectRef) -> Option<Record> {
-        self.lock().get(secret).cloned()
+        self.lock().records.get(secret).cloned()
     }
 
     pub fn put(&self, secret: ObjectRef, record: Record) {
-        self.lock().insert(secret, record);
+        self.lock().records.insert(secret, record);
     }
 
     pub fn placed(&self, secret: &ObjectRef) {
-        if let Some(record) = self.lock().get_mut(secret) {
+        if let Some(record) = self.lock().records.get_mut(secret) {
             record.placed = true;
         }
     }
 
     pub fn forget(&self, secret: &ObjectRef) {
-        self.lock().remove(secret);
+        let mut pages = self.lock();
+        pages.records.remove(secret);
+        pages.news.remove(secret);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectRef, Record>> {
+    /// How many Secrets fail, and since when the first of them does.
+    pub fn failing(&self) -> (usize, Option<Timestamp>) {
+        let pages = self.lock();
+        let since: Vec<_> = pages
+            .records
+            .values()
+            .filter_map(|record| record.failing_since)
+            .collect();
+        (since.len(), since.iter().min().copied())
+    }
+
+    /// A provider says that a secret of this Secret has changed.
+    pub fn hear(&self, secret: &ObjectRef) {
+        let mut pages = self.lock();
+        let count = pages.news.entry(secret.clone()).or_default();
+        *count = count.wrapping_add(1);
+    }
+
+    /// How often that was.
+    pub fn news(&self, secret: &ObjectRef) -> u64 {
+        self.lock().news.get(secret).copied().unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,17 +20,26 @@
 mod args;
 mod asks;
 mod assembly;
+mod authority;
 mod complaints;
 mod ledger;
+mod metrics;
 mod secrets;
+mod stores;
+mod world;
 
 use std::future::ready;
 use std::sync::Arc;
 
-pub use args::SyncArgs;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
+
+pub use args::{PolicyMode, SyncArgs};
 pub use assembly::{Setup, run_alone};
 use trustplane_kit::manager::{Capability, Context, StartError};
 use trustplane_kit::rights::{Rights, WATCH};
+use trustplane_sync_core::state::mark;
 use trustplane_sync_providers::Exchange;
 
 /// The capability.
@@ -38,15 +47,21 @@ pub fn capability(arguments: SyncArgs) -> Capability {
     Capability {
         name: "sync",
         about: "writes the Secrets that pods ask for in an annotation",
-        crds: Vec::new,
+        crds: kinds,
         rights,
+        least: Some(least),
+        secrets: Some(|| mark("jasm")),
         webhooks: Vec::new,
         start: Arc::new(move |context: Context| {
             let start = || -> Result<(), StartError> {
+                let files = arguments.files()?;
+                let registry = arguments.registry(&context, files.clone())?;
                 let setup = Setup {
                     settings: arguments.settings(),
+                    policy: arguments.policy(),
                     namespaces: arguments.namespaces(),
-                    exchange: Exchange::new(arguments.registry(&context.metrics)?, &context.metrics),
+                    exchange: Exchange::new(registry, &context.metrics),
+                    files,
                 };
                 assembly::start(&context, setup);
                 Ok(())
@@ -56,10 +71,29 @@ pub fn capability(arguments: SyncArgs) -> Capability {
     }
 }
 
+/// The kinds that the capability serves.
+pub fn kinds() -> Vec<CustomResourceDefinition> {
+    vec![SecretSyncPolicy::crd(), SecretSyncStore::crd()]
+}
+
+/// What JASM had: with that alone pods are served, without policies, stores and `onMissing: delete`.
+fn least() -> Rights {
+    Rights::none()
+        .everywhere("", &["pods"], &["list", "watch"])
+        .everywhere("", &["secrets"], &[WATCH, &["create", "patch"]].concat())
+}
+
 /// What the controllers do on the API server, and nothing else.
 pub fn rights() -> Rights {
     Rights::none()
-        .everywhere("", &["pods"], &["list", "watch"])
+        .everywhere("", &["pods"], WATCH)
+        .everywhere("", &["namespaces"], &["list", "watch"])
+        .everywhere(
+            "trustplane.io",
+            &["secretsyncpolicies", "secretsyncstores"],
+            &["list", "watch"],
+        )
+        .at_home("", &["configmaps"], &["get"])
         .everywhere(
             "",
             &["secrets"],

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -10,12 +11,13 @@ use serde::Deserialize;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::controller::{Controller, Executor, Fault, Look};
 use trustplane_kit::watch::Store;
-use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
+use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan, Step};
 use trustplane_process::clock::Clock;
 use trustplane_sync_core::adopt::is_free;
 use trustplane_sync_core::claims::Claim;
 use trustplane_sync_core::data::Value;
 use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
+use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::pod::{Asks, Pod};
 use trustplane_sync_core::reason::Reason;
 use trustplane_sync_core::request::Source;
@@ -24,7 +26,9 @@ use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
 
 use crate::asks::pod;
+use crate::authority::{Accounts, Authority, Quotas};
 use crate::ledger::Ledger;
+use crate::metrics::SyncMetrics;
 
 /// The field manager of the capability.
 pub(crate) const MANAGER: &str = "trustplane-sync";
@@ -43,6 +47,10 @@ pub(crate) struct Secrets {
     /// Metadata of those with our label; no value, and nothing of anybody else's.
     pub secrets: Store<()>,
     pub ledger: Ledger,
+    pub authority: Authority,
+    pub accounts: Arc<Accounts>,
+    pub quotas: Quotas,
+    pub metrics: SyncMetrics,
 }
 
 /// What can go wrong when something is read.
@@ -84,10 +92,15 @@ impl Controller for Secrets {
     }
 
     async fn gather(&self, key: &ObjectRef, look: &mut Look<Answers>) -> Result<Option<Input>, SyncError> {
-        let pods = self.claimants(key);
+        let mut pods = self.claimants(key);
         let known = self.ledger.get(key);
         if pods.is_empty() && known.is_none() {
             return Ok(None);
+        }
+        let namespace = key.namespace().unwrap_or_default();
+        let rules = self.authority.rules(namespace);
+        if rules.name_accounts() {
+            self.accounts.fill(&mut pods, &self.writer).await?;
         }
         let looked = self.clock.now();
         let record = known.unwrap_or_else(|| Record::new(looked));
@@ -97,9 +110,12 @@ impl Controller for Secrets {
             .is_some_and(|asked| looked.duration_since(asked) < WATCH_LAG);
         let mut situation = Situation {
             secret: key.clone(),
+            stores: self.authority.stores(namespace, &pods),
             pods,
             live: self.stored(key),
             record,
+            rules,
+            news: self.ledger.news(key),
             looked,
         };
         // Before anybody is asked because of what a store says, it must be sure to know of our own last write.
@@ -110,7 +126,7 @@ impl Controller for Secrets {
         let assessment = assess(&situation, &self.settings);
         let (mut answers, mut inherited) = (Answers::new(), None);
         if assessment.cause.is_some() {
-            answers = self.ask(&assessment.shares.winners, &look.held).await;
+            answers = self.ask(&situation, &assessment.shares.winners, &look.held).await;
             look.held.clone_from(&answers);
             inherited = self.inherited(&situation).await?;
         }
@@ -129,13 +145,21 @@ impl Controller for Secrets {
         match action {
             Action::Remember(secret, record) => self.ledger.put(secret, *record),
             Action::Inherit(live, fields) => self.writer.set_managed_fields(&SECRET, &live, &fields).await?,
-            Action::Placed(secret) => self.ledger.placed(&secret),
+            Action::Placed(secret) => {
+                self.ledger.placed(&secret);
+                self.count_wait(&secret);
+            }
             Action::Forget(secret) => self.ledger.forget(&secret),
         }
         Ok(())
     }
 
     async fn execute(&self, plan: Plan<Action>, executor: &Executor) -> Result<(), Fault<SyncError>> {
+        for step in &plan.steps {
+            if let Step::Tell(note) = step {
+                self.metrics.told(note.reason);
+            }
+        }
         executor.carry_out(self, plan).await.map_err(|fault| match fault {
             // Somebody else's: the next look sees it, and decides.
             Fault::Write(WriteError::Foreign { attempt, .. }) => Fault::Write(WriteError::Stale(attempt)),
@@ -153,6 +177,16 @@ impl Controller for Secrets {
 }
 
 impl Secrets {
+    /// How long the pods have waited that find their Secret now.
+    fn count_wait(&self, secret: &ObjectRef) {
+        let now = self.clock.now();
+        for pod in self.claimants(secret) {
+            if let Ok(wait) = Duration::try_from(now.duration_since(pod.created)) {
+                self.metrics.waited(wait);
+            }
+        }
+    }
+
     fn claimants(&self, key: &ObjectRef) -> Vec<Pod> {
         self.pods.under(key).iter().filter_map(pod).collect()
     }
@@ -196,16 +230,30 @@ impl Secrets {
         Ok(())
     }
 
-    async fn ask(&self, winners: &[Claim<'_>], held: &Answers) -> Answers {
+    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Answers) -> Answers {
         let sources: BTreeSet<&Source> = winners.iter().map(|winner| &winner.request.source).collect();
         let asked = sources.into_iter().map(|source| async move {
             let answer = match held.get(source) {
                 Some(answer) => answer.clone(),
-                None => self.exchange.ask(&Question::of(source)).await,
+                None => self.ask_provider(situation, source).await,
             };
             (source.clone(), answer)
         });
         join_all(asked).await.into_iter().collect()
+    }
+
+    async fn ask_provider(&self, situation: &Situation, source: &Source) -> Answer {
+        let namespace = situation.secret.namespace().unwrap_or_default();
+        if let Some(quota) = situation.rules.quota() {
+            self.quotas
+                .take(namespace, quota, situation.looked)
+                .map_err(|retry_after| FetchError::OverQuota { retry_after })?;
+        }
+        let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
+        let revision = store.map(|store| &store.revision);
+        self.exchange
+            .ask(&Question::of(source, namespace, revision))
+            .await
     }
 
     /// What a Secret that JASM made holds: we have no fingerprint of it, so it must be compared.

@@ -129,6 +129,7 @@ mod tests {
             uid: name.into(),
             created: Timestamp::from_second(second).unwrap(),
             workload: workload.into(),
+            service_account: None,
             asks: Asks {
                 annotation: Arc::new(grammar::parse(
                     &format!("{{provider: mock, secretName: s, {request}}}"),

@@ -51,6 +51,7 @@ mod tests {
             uid: Arc::from("u"),
             created: Timestamp::UNIX_EPOCH,
             workload: Arc::from("Pod/web"),
+            service_account: None,
             asks: Asks::read(annotation, None, &["mock"]),
         }
     }

@@ -106,7 +106,7 @@ struct Decision<'a> {
 impl Decision<'_> {
     /// Tells those that get nothing.
     fn refuse(&mut self, assessment: &Assessment<'_>) {
-        for (claim, problem) in &assessment.refused {
+        for (claim, problem) in assessment.refused.iter().chain(&assessment.warned) {
             self.tell(claim, problem);
         }
         let Some(winner) = assessment.shares.winners.first() else {
@@ -154,6 +154,7 @@ impl Decision<'_> {
     ) {
         self.record.asked = Some(self.situation.looked);
         self.record.request = Some(assessment.request.clone());
+        self.record.heeded = self.situation.news;
         match self.make(assessment, input) {
             Ok(made) => self.put(assessment, cause, made, input, fingerprinter),
             Err(failure) => self.fail(assessment, &failure),
@@ -171,7 +172,7 @@ impl Decision<'_> {
                     return Err(Failure {
                         problem: error.problem(&request.source),
                         retry_after: error.retry_after(),
-                        missing: *error == FetchError::NotFound,
+                        missing: error.is_missing(),
                     });
                 }
                 // Asked for in another view than this one: look again.
@@ -183,6 +184,13 @@ impl Decision<'_> {
                 }
             };
             let Shaped { data, missing } = shape(&fetched.payload, &request.shape, &request.secret_type)?;
+            let allowance = self.situation.judge(claim)?;
+            let permitted = allowance.permit(data.keys().map(String::as_str));
+            // The keys may change, and so may the policies.
+            permitted.map_err(|problem| Problem {
+                retry: Retry::Slow,
+                ..problem
+            })?;
             made.missing.extend(missing);
             made.providers.insert(fetched.provider);
             made.versions.extend(fetched.version.clone());
@@ -202,6 +210,7 @@ impl Decision<'_> {
         fingerprinter: &Fingerprinter,
     ) {
         self.record.failures = 0;
+        self.record.failing_since = None;
         self.record.retry_at = None;
         let served = &assessment.shares.served;
         if !made.missing.is_empty() {
@@ -283,6 +292,7 @@ impl Decision<'_> {
     fn fail(&mut self, assessment: &Assessment<'_>, failure: &Failure) {
         let earlier = self.record.failures;
         self.record.failures = earlier.saturating_add(1);
+        self.record.failing_since.get_or_insert(self.situation.looked);
         let wait = failure.problem.retry.wait(earlier).map(|wait| {
             let asked_for = failure.retry_after.unwrap_or_default();
             wait.max(asked_for)

@@ -24,6 +24,9 @@ pub enum FetchError {
     /// There is no such secret, or no such version of it.
     #[error("it does not exist")]
     NotFound,
+    /// There is no such secret, or its owner does not give it to this namespace: nobody learns which.
+    #[error("it does not exist, or is not offered to this namespace")]
+    NotOffered,
     /// The provider's rules do not let us.
     #[error("access was denied; needed is {permission}")]
     Denied {
@@ -48,6 +51,12 @@ pub enum FetchError {
         /// What happened.
         what: String,
     },
+    /// The namespace has asked too often.
+    #[error("the namespace has used up its quota of questions to providers")]
+    OverQuota {
+        /// When there is one left.
+        retry_after: Duration,
+    },
     /// There is no such store, or it is not for this namespace.
     #[error("there is no such store for this namespace")]
     NoStore,
@@ -57,9 +66,10 @@ impl FetchError {
     /// What to tell the people of the pod.
     pub fn problem(&self, source: &Source) -> Problem {
         let (reason, retry) = match self {
-            Self::NotFound => (Reason::SecretFetchFailed, Retry::Soon),
+            Self::NotFound | Self::NotOffered => (Reason::SecretFetchFailed, Retry::Soon),
             Self::Denied { .. } | Self::Invalid { .. } => (Reason::SecretFetchFailed, Retry::Slow),
             Self::NoStore => (Reason::ProviderUnsupported, Retry::Slow),
+            Self::OverQuota { .. } => (Reason::ProviderThrottled, Retry::Soon),
             Self::Throttled { .. } => (Reason::ProviderThrottled, Retry::Outage),
             Self::Unavailable { .. } => (Reason::SecretFetchFailed, Retry::Outage),
         };
@@ -75,10 +85,16 @@ impl FetchError {
         }
     }
 
+    /// Whether the secret is gone, as far as the namespace is concerned.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::NotFound | Self::NotOffered)
+    }
+
     /// How long the provider wants to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Throttled { retry_after } => *retry_after,
+            Self::OverQuota { retry_after } => Some(*retry_after),
             _ => None,
         }
     }

@@ -28,11 +28,15 @@ pub mod decide;
 pub mod document;
 pub mod fetch;
 mod formats;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod grammar;
 pub mod name;
+pub mod namespace;
 pub mod path;
 pub mod pod;
 pub mod policy;
+pub mod quota;
 pub mod reason;
 pub mod request;
 pub mod shape;

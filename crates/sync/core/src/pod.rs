@@ -9,6 +9,7 @@ use trustplane_plan::{Meta, Note, ObjectRef, Target};
 use crate::grammar::{self, Annotation};
 use crate::name::SecretName;
 use crate::reason::{Problem, Reason};
+use crate::request::Request;
 use crate::state::POD;
 
 /// The label by which the pods of one ReplicaSet of a Deployment are told from the next.
@@ -28,6 +29,8 @@ pub struct Pod {
     pub created: Timestamp,
     /// What it is a part of.
     pub workload: Arc<str>,
+    /// As whom it runs; known only where a policy asks for it.
+    pub service_account: Option<Arc<str>>,
     /// What it asks for.
     pub asks: Asks,
 }
@@ -63,9 +66,20 @@ impl Asks {
 
     /// The Secrets that are asked for, each once.
     pub fn secrets(&self) -> BTreeSet<&SecretName> {
+        self.requests().map(|request| &request.secret_name).collect()
+    }
+
+    /// The requests that are good.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
         let annotation = self.annotation.as_ref().as_ref().ok();
         let requests = annotation.into_iter().flat_map(|annotation| &annotation.requests);
-        requests.flatten().map(|request| &request.secret_name).collect()
+        requests.flatten()
+    }
+
+    /// The stores that are named.
+    pub fn stores(&self) -> impl Iterator<Item = &str> {
+        self.requests()
+            .filter_map(|request| request.source.store.as_deref())
     }
 
     /// What is wrong with the annotation, in the order of the text.

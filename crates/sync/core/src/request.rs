@@ -66,6 +66,19 @@ pub struct Shape {
     pub strict: bool,
 }
 
+impl Shape {
+    /// The keys that the Secret can have, if they are known before the secret is.
+    pub fn known_keys(&self) -> Option<Vec<&str>> {
+        let changes = !self.include.is_empty() || !self.exclude.is_empty() || !self.rename.is_empty();
+        match &self.keys {
+            _ if changes => None,
+            Keys::Map(map) => Some(map.iter().map(|(target, _)| target.as_str()).collect()),
+            Keys::List(list) => Some(list.iter().map(String::as_str).collect()),
+            Keys::All => None,
+        }
+    }
+}
+
 /// How the bytes of a secret are to be read.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, EnumString, VariantNames, IntoStaticStr, EnumIter,

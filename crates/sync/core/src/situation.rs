@@ -1,6 +1,7 @@
 //! What is known about a Secret before a provider is asked, and whether one has to be asked at all.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -10,16 +11,15 @@ use trustplane_plan::{Meta, ObjectRef};
 
 use crate::adopt::may_adopt;
 use crate::claims::{Claim, Shares, claims, share};
+use crate::fetch::FetchError;
 use crate::pod::Pod;
-use crate::policy::Policy;
-use crate::reason::Problem;
+use crate::policy::{AUDITED, Allowance, Requester, Rules};
+use crate::reason::{Problem, Reason};
 use crate::state::{REQUESTED_BY, Standing, request_state, standing, synced_at};
 
 /// What the admin has set.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which requests are allowed.
-    pub policy: Policy,
     /// How long a fetched value is new enough for another pod.
     pub fresh_for: Duration,
     /// How often to look again where the request says nothing.
@@ -31,7 +31,6 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            policy: Policy::default(),
             fresh_for: Duration::from_secs(60),
             refresh: None,
             managed_by: "jasm".to_owned(),
@@ -80,10 +79,14 @@ pub struct Record {
     pub request: Option<String>,
     /// How often it failed in a row.
     pub failures: u32,
+    /// Since when it has failed without a success.
+    pub failing_since: Option<Timestamp>,
     /// When to try again; never by itself if there is none.
     pub retry_at: Option<Timestamp>,
     /// Whether the Secret was seen in its place.
     pub placed: bool,
+    /// How many of the provider's news it has heeded.
+    pub heeded: u64,
     /// Whether somebody else's Secret has the name, as far as we know.
     pub taken: bool,
     /// What was told and still holds, by a hash of it.
@@ -98,12 +101,26 @@ impl Record {
             asked: None,
             request: None,
             failures: 0,
+            failing_since: None,
             retry_at: None,
             placed: false,
+            heeded: 0,
             taken: false,
             told: BTreeMap::new(),
         }
     }
+}
+
+/// Stores, by name.
+pub type Stores = BTreeMap<String, StoreView>;
+
+/// What matters of a store before it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreView {
+    /// The provider's name.
+    pub provider: &'static str,
+    /// Another one with every change of the store.
+    pub revision: Arc<str>,
 }
 
 /// Everything that is known before a provider is asked.
@@ -117,8 +134,41 @@ pub struct Situation {
     pub live: Live,
     /// What we remember.
     pub record: Record,
+    /// What decides about requests of its namespace.
+    pub rules: Rules,
+    /// The stores that its namespace may use.
+    pub stores: Stores,
+    /// How often a provider has said that one of its secrets has changed.
+    pub news: u64,
     /// When we looked.
     pub looked: Timestamp,
+}
+
+impl Situation {
+    /// Judges a claim by the rules of its namespace.
+    pub fn judge(&self, claim: &Claim<'_>) -> Result<Allowance, Problem> {
+        let requester = Requester {
+            namespace: self.secret.namespace().unwrap_or_default(),
+            service_account: claim.pod.service_account.as_deref(),
+        };
+        let allowance = self.rules.judge(requester, claim.request)?;
+        let source = &claim.request.source;
+        let store = source.store.as_ref().map(|name| self.stores.get(name));
+        match store {
+            // Whether there is none or it is for others is nobody's business.
+            Some(None) => Err(FetchError::NoStore.problem(source)),
+            Some(Some(store))
+                if source
+                    .provider
+                    .as_ref()
+                    .is_some_and(|named| named != store.provider) =>
+            {
+                let text = format!("provider: the store is one of {}", store.provider);
+                Err(Problem::lasting(Reason::AnnotationInvalid, text))
+            }
+            _ => Ok(allowance),
+        }
+    }
 }
 
 /// Why a provider is asked.
@@ -135,6 +185,8 @@ pub enum Cause {
     Deleted,
     /// A pod started long after the last look.
     NewPod,
+    /// The provider said that the secret has changed.
+    Push,
     /// It is time.
     Refresh,
     /// It failed before.
@@ -147,6 +199,8 @@ pub struct Assessment<'a> {
     pub shares: Shares<'a>,
     /// Claims that are not allowed, and why.
     pub refused: Vec<(Claim<'a>, Problem)>,
+    /// Claims that are served, with something to tell.
+    pub warned: Vec<(Claim<'a>, Problem)>,
     /// What the Secret is, or would be, made for.
     pub request: String,
     /// Why the provider is to be asked; nothing if it is not.
@@ -157,11 +211,15 @@ pub struct Assessment<'a> {
 
 /// Judges the claims and says whether a provider has to be asked.
 pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'a> {
-    let namespace = situation.secret.namespace().unwrap_or_default();
-    let (mut allowed, mut refused) = (Vec::new(), Vec::new());
+    let (mut allowed, mut refused, mut warned) = (Vec::new(), Vec::new(), Vec::new());
     for claim in claims(&situation.pods, situation.secret.name()) {
-        match settings.policy.judge(namespace, claim.request) {
-            Ok(()) => allowed.push(claim),
+        match situation.judge(&claim) {
+            Ok(allowance) => {
+                if allowance.audited {
+                    warned.push((claim, Problem::lasting(Reason::PolicyDenied, AUDITED)));
+                }
+                allowed.push(claim);
+            }
             Err(problem) => refused.push((claim, problem)),
         }
     }
@@ -177,9 +235,9 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
         .collect();
     forced.sort_unstable();
     forced.dedup();
-    let request = request_state(&shares.winners, &forced);
-    let refresh =
-        interval(&shares, settings).map(|interval| Beat::new(interval, &situation.secret.to_string()));
+    let request = request_state(&shares.winners, &forced, &situation.stores);
+    let refresh = interval(situation, &shares, settings)
+        .map(|interval| Beat::new(interval, &situation.secret.to_string()));
     let cause = (!shares.winners.is_empty())
         .then(|| cause(situation, settings, &shares, &request, refresh.as_ref()))
         .flatten();
@@ -196,6 +254,7 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
         look_again: look_again.map(|at| until(situation.looked, at)),
         shares,
         refused,
+        warned,
         request,
         cause,
     }
@@ -210,6 +269,9 @@ fn cause(
 ) -> Option<Cause> {
     let record = &situation.record;
     let same_request = record.request.as_deref() == Some(request);
+    if situation.news != record.heeded && !matches!(situation.live, Live::Foreign(_)) {
+        return Some(Cause::Push);
+    }
     if record.failures > 0 && same_request {
         return record
             .retry_at
@@ -269,17 +331,16 @@ fn before(at: Timestamp, span: SignedDuration) -> Timestamp {
     at.saturating_sub(span).unwrap_or(Timestamp::MIN)
 }
 
-/// The shortest interval that a winner asks for, or else the admin's.
-fn interval(shares: &Shares<'_>, settings: &Settings) -> Option<Duration> {
-    if shares.winners.is_empty() {
-        return None;
-    }
-    shares
-        .winners
-        .iter()
-        .filter_map(|winner| winner.request.refresh)
-        .min()
-        .or(settings.refresh)
+/// The shortest interval that a winner asks for, or else the admin's; never shorter than policies let it be.
+fn interval(situation: &Situation, shares: &Shares<'_>, settings: &Settings) -> Option<Duration> {
+    let asked = shares.winners.iter().filter_map(|winner| winner.request.refresh);
+    let floors = shares.winners.iter().filter_map(|winner| {
+        let allowance = situation.judge(winner).ok()?;
+        allowance.refresh_floor
+    });
+    let default = settings.refresh.filter(|_| !shares.winners.is_empty());
+    let interval = asked.min().or(default)?;
+    Some(interval.max(floors.max().unwrap_or_default()))
 }
 
 /// Points in time, an interval apart, that belong to one name: those of many names are spread over the interval, and they

@@ -1,11 +1,14 @@
 //! What the Secret itself says about how it was made, so that a restart needs neither a provider nor a value.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
 use trustplane_plan::{Kind, Mark, Meta, Scope};
 
 use crate::claims::Claim;
 use crate::data::Data;
+use crate::situation::Stores;
 
 /// Secrets, as watches and plans name them.
 pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
@@ -33,7 +36,7 @@ pub fn mark(value: &str) -> Mark {
 }
 
 /// Which request a Secret was made for: everything that a new write could depend on, but the content.
-pub fn request_state(winners: &[Claim<'_>], forced: &[&str]) -> String {
+pub fn request_state(winners: &[Claim<'_>], forced: &[&str], stores: &Stores) -> String {
     let what: Vec<_> = winners
         .iter()
         .map(|claim| {
@@ -44,8 +47,19 @@ pub fn request_state(winners: &[Claim<'_>], forced: &[&str]) -> String {
             )
         })
         .collect();
-    // Texts and lists always have a JSON form.
-    short_hash(&serde_json::to_vec(&(what, forced)).unwrap_or_default())
+    let named = winners
+        .iter()
+        .filter_map(|claim| claim.request.source.store.as_deref());
+    // A store that was changed is another place.
+    let revisions: BTreeMap<&str, &str> = named
+        .filter_map(|name| Some((name, &*stores.get(name)?.revision)))
+        .collect();
+    // Texts, lists and maps of texts always have a JSON form.
+    let bytes = match revisions.is_empty() {
+        true => serde_json::to_vec(&(what, forced)),
+        false => serde_json::to_vec(&(what, forced, revisions)),
+    };
+    short_hash(&bytes.unwrap_or_default())
 }
 
 /// Which keys a Secret got.

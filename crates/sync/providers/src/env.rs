@@ -65,6 +65,7 @@ mod tests {
         let locator = |path: &str, version: Option<&str>| Locator {
             path: path.to_owned(),
             version: version.map(str::to_owned),
+            on_behalf_of: None,
         };
         let wanted = [
             locator("shop/db", None),

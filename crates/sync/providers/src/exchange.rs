@@ -3,24 +3,29 @@
 //! A question that comes while the same one is on its way waits for the next turn: an answer that was asked for before the
 //! question came could be older than what made somebody ask.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod desk;
+mod news;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use tokio::sync::oneshot;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::Instant;
 use trustplane_process::metrics::Metrics;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_core::request::Source;
 
-use crate::{Locator, Provider, Registry};
+use crate::{Identity, Locator, Opener, Provider, Registry};
+use desk::Desk;
+use news::Board;
+pub use news::News;
 
-/// How long questions are gathered before they are asked together.
-const WINDOW: Duration = Duration::from_millis(5);
-/// The most questions of one turn.
-const MOST: usize = 200;
+/// How often what a store rests on is looked at again, if it is asked.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// An answer, shared by all who asked.
 pub type Answer = Result<Arc<Fetched>, FetchError>;
@@ -28,19 +33,33 @@ pub type Answer = Result<Arc<Fetched>, FetchError>;
 /// What somebody wants to know.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Question {
-    provider: Option<String>,
-    locator: Locator,
+    place: Place,
+    path: String,
+    version: Option<String>,
+    namespace: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Place {
+    Provider(String),
+    Store { name: String, revision: Arc<str> },
 }
 
 impl Question {
-    /// The question that a request comes to.
-    pub fn of(source: &Source) -> Self {
-        Self {
-            provider: source.provider.clone(),
-            locator: Locator {
-                path: source.path.clone(),
-                version: source.version.clone(),
+    /// The question that a request of a namespace comes to. With a store goes its revision.
+    pub fn of(source: &Source, namespace: &str, revision: Option<&Arc<str>>) -> Self {
+        let place = match &source.store {
+            Some(store) => Place::Store {
+                name: store.clone(),
+                revision: revision.cloned().unwrap_or_default(),
             },
+            None => Place::Provider(source.provider.clone().unwrap_or_default()),
+        };
+        Self {
+            place,
+            path: source.path.clone(),
+            version: source.version.clone(),
+            namespace: namespace.to_owned(),
         }
     }
 }
@@ -51,8 +70,19 @@ pub struct Exchange(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
-    desks: Mutex<HashMap<String, Arc<Desk>>>,
+    opener: Option<Arc<dyn Opener>>,
+    providers: Mutex<HashMap<String, Arc<Desk>>>,
+    stores: Mutex<HashMap<String, Arc<AsyncMutex<Option<OpenStore>>>>>,
+    board: Board,
     saved: Family<ProviderLabel, Counter>,
+}
+
+/// A store that is open.
+struct OpenStore {
+    revision: Arc<str>,
+    content: u64,
+    looked: Instant,
+    desk: Arc<Desk>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,8 +101,24 @@ impl Exchange {
         });
         Self(Arc::new(Inner {
             registry,
-            desks: Mutex::default(),
+            opener: None,
+            providers: Mutex::default(),
+            stores: Mutex::default(),
+            board: Board::default(),
             saved: saved.0,
+        }))
+    }
+
+    /// The same providers, and stores that are opened by this.
+    #[must_use]
+    pub fn with_stores(&self, opener: Arc<dyn Opener>) -> Self {
+        Self(Arc::new(Inner {
+            registry: self.0.registry.clone(),
+            opener: Some(opener),
+            providers: Mutex::default(),
+            stores: Mutex::default(),
+            board: Board::default(),
+            saved: self.0.saved.clone(),
         }))
     }
 
@@ -83,151 +129,112 @@ impl Exchange {
 
     /// Asks a question and waits for the answer.
     pub async fn ask(&self, question: &Question) -> Answer {
-        let Some(desk) = self.desk(question) else {
-            return Err(FetchError::NoStore);
+        let desk = match &question.place {
+            Place::Provider(name) => self.provider(name)?,
+            Place::Store { name, revision } => self.store(name, revision).await?,
         };
-        desk.ask(question.locator.clone()).await
+        let on_behalf_of = match desk.identity() {
+            Identity::Process => None,
+            Identity::Namespace => Some(question.namespace.clone()),
+        };
+        desk.ask(Locator {
+            path: question.path.clone(),
+            version: question.version.clone(),
+            on_behalf_of,
+        })
+        .await
     }
 
-    /// The desk of the provider.
-    fn desk(&self, question: &Question) -> Option<Arc<Desk>> {
-        let name = question.provider.as_deref()?;
-        let mut desks = self.0.desks.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Waits until a provider says that secrets have changed, and gives all that have since it was last asked.
+    pub async fn news(&self) -> Vec<News> {
+        self.0.board.read().await
+    }
+
+    /// Closes a store that is no more.
+    pub fn close(&self, store: &str) {
+        let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.remove(store);
+    }
+
+    /// The desk of a provider.
+    fn provider(&self, name: &str) -> Result<Arc<Desk>, FetchError> {
+        let mut desks = self.0.providers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(desk) = desks.get(name) {
-            return Some(desk.clone());
+            return Ok(desk.clone());
         }
-        let provider = self.0.registry.get(name)?;
+        let provider = self.0.registry.get(name).ok_or(FetchError::NoStore)?;
+        let desk = self.open(provider, {
+            let name = name.to_owned();
+            move |path| News::of_provider(&name, path)
+        });
+        desks.insert(name.to_owned(), desk.clone());
+        Ok(desk)
+    }
+
+    /// The desk of a store. Whoever asks while it is opened waits for it.
+    async fn store(&self, name: &str, revision: &Arc<str>) -> Result<Arc<Desk>, FetchError> {
+        let opener = self.0.opener.as_ref().ok_or(FetchError::NoStore)?;
+        let slot = {
+            let mut stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+            stores.entry(name.to_owned()).or_default().clone()
+        };
+        let mut slot = slot.lock().await;
+        let before = slot.as_ref().filter(|open| open.revision == *revision);
+        if let Some(open) = before.filter(|open| open.looked.elapsed() < LOOK_AGAIN) {
+            return Ok(open.desk.clone());
+        }
+        match opener.open(name, before.map(|open| open.content)).await {
+            Ok(Some(opened)) => {
+                let desk = self.open(opened.provider, {
+                    let name = name.to_owned();
+                    move |path| News::of_store(&name, path)
+                });
+                *slot = Some(OpenStore {
+                    revision: revision.clone(),
+                    content: opened.content,
+                    looked: Instant::now(),
+                    desk: desk.clone(),
+                });
+                Ok(desk)
+            }
+            Ok(None) => {
+                let open = slot.as_mut().ok_or(FetchError::NoStore)?;
+                open.looked = Instant::now();
+                Ok(open.desk.clone())
+            }
+            // What it rests on cannot be read just now: what was read before still counts.
+            Err(FetchError::Unavailable { what }) => match before {
+                Some(open) => Ok(open.desk.clone()),
+                None => Err(FetchError::Unavailable { what }),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open(&self, provider: Arc<dyn Provider>, news: impl Fn(String) -> News + Send + 'static) -> Arc<Desk> {
         let saved = self.0.saved.get_or_create_owned(&ProviderLabel {
             provider: provider.name(),
         });
-        let desk = Arc::new(Desk {
-            provider,
-            state: Mutex::default(),
-            saved,
-        });
-        desks.insert(name.to_owned(), desk.clone());
-        Some(desk)
+        let forwarding = provider
+            .changes()
+            .map(|changes| self.0.board.forward(changes, news));
+        Desk::open(provider, saved, forwarding)
     }
 }
 
 #[derive(Clone)]
 struct Saved(Family<ProviderLabel, Counter>);
 
-/// The questions to one provider.
-struct Desk {
-    provider: Arc<dyn Provider>,
-    state: Mutex<State>,
-    saved: Counter,
-}
-
-#[derive(Default)]
-struct State {
-    /// Questions for the next turn, and who waits for each.
-    waiting: BTreeMap<Locator, Vec<oneshot::Sender<Answer>>>,
-    /// Questions that are on their way.
-    asked: BTreeSet<Locator>,
-    /// Whether somebody is about to take the next turn.
-    called: bool,
-}
-
-impl Desk {
-    async fn ask(self: Arc<Self>, locator: Locator) -> Answer {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = self.lock();
-            let waiters = state.waiting.entry(locator).or_default();
-            if !waiters.is_empty() {
-                self.saved.inc();
-            }
-            waiters.push(sender);
-        }
-        self.call();
-        receiver
-            .await
-            .unwrap_or_else(|_| Err(unavailable("the question was dropped")))
-    }
-
-    /// Sees to it that somebody takes the next turn, if there is anything to ask. The turn is a task of its own: who asked
-    /// first may give up while others wait.
-    fn call(self: &Arc<Self>) {
-        let mut state = self.lock();
-        let is_free = state.waiting.keys().any(|locator| !state.asked.contains(locator));
-        if is_free && !std::mem::replace(&mut state.called, true) {
-            tokio::spawn(self.clone().turn());
-        }
-    }
-
-    /// One turn: waits for more questions, asks what is not on its way already, and hands the answers out.
-    async fn turn(self: Arc<Self>) {
-        tokio::time::sleep(WINDOW).await;
-        let (flight, waiters) = self.take();
-        self.call();
-        let mut answers = self.provider.fetch(&flight.wanted).await.into_iter();
-        for senders in waiters {
-            let answer = answers
-                .next()
-                .unwrap_or_else(|| Err(unavailable("the provider left a question unanswered")))
-                .map(Arc::new);
-            for sender in senders {
-                // Who has given up in the meantime needs no answer.
-                let _ = sender.send(answer.clone());
-            }
-        }
-    }
-
-    fn take(self: &Arc<Self>) -> (Flight, Vec<Vec<oneshot::Sender<Answer>>>) {
-        let mut state = self.lock();
-        state.called = false;
-        let free = state
-            .waiting
-            .keys()
-            .filter(|locator| !state.asked.contains(*locator));
-        let wanted: Vec<Locator> = free.take(MOST).cloned().collect();
-        let waiters = wanted
-            .iter()
-            .map(|locator| state.waiting.remove(locator).unwrap_or_default());
-        let waiters = waiters.collect();
-        state.asked.extend(wanted.iter().cloned());
-        let desk = self.clone();
-        (Flight { desk, wanted }, waiters)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Questions on their way. However that ends, they may be asked again afterwards.
-struct Flight {
-    desk: Arc<Desk>,
-    wanted: Vec<Locator>,
-}
-
-impl Drop for Flight {
-    fn drop(&mut self) {
-        let mut state = self.desk.lock();
-        for locator in &self.wanted {
-            state.asked.remove(locator);
-        }
-        drop(state);
-        self.desk.call();
-    }
-}
-
-fn unavailable(what: &str) -> FetchError {
-    FetchError::Unavailable {
-        what: what.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use futures::future::{BoxFuture, join_all};
+    use futures::stream::BoxStream;
 
     use super::*;
     use crate::mock::Mock;
+    use crate::outage::unavailable;
 
     fn question(path: &str) -> Question {
         let source = Source {
@@ -236,7 +243,7 @@ mod tests {
             path: path.to_owned(),
             version: None,
         };
-        Question::of(&source)
+        Question::of(&source, "shop", None)
     }
 
     fn exchange(mock: &Mock) -> Exchange {
@@ -345,5 +352,118 @@ mod tests {
             exchange.ask(&question("p")).await.err(),
             Some(FetchError::NotFound)
         );
+    }
+
+    /// Tells of changes, and answers by namespace.
+    struct Talkative {
+        mock: Mock,
+        changes: Mutex<Option<BoxStream<'static, String>>>,
+    }
+
+    impl Provider for Talkative {
+        fn name(&self) -> &'static str {
+            "mock"
+        }
+
+        fn identity(&self) -> Identity {
+            Identity::Namespace
+        }
+
+        fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
+            self.mock.fetch(wanted)
+        }
+
+        fn changes(&self) -> Option<BoxStream<'static, String>> {
+            self.changes.lock().unwrap().take()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_provider_tells_can_be_read_and_namespaces_do_not_share_answers() {
+        let (sender, changes) = futures::channel::mpsc::unbounded();
+        let mock = Mock::default();
+        let talkative = Talkative {
+            mock: mock.clone(),
+            changes: Mutex::new(Some(Box::pin(changes))),
+        };
+        let exchange = Exchange::new(Registry::default().with(talkative), &Metrics::new());
+        let source = Source {
+            provider: Some("mock".to_owned()),
+            store: None,
+            path: "/p".to_owned(),
+            version: None,
+        };
+        let questions = ["a", "b"].map(|namespace| Question::of(&source, namespace, None));
+        let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+        assert_eq!(answers.len(), 2);
+        assert_eq!(mock.asked_for("/p"), 2);
+        for path in ["p", "q", "p"] {
+            sender.unbounded_send(path.to_owned()).unwrap();
+        }
+        let mut news = exchange.news().await;
+        if news.len() == 1 {
+            news.extend(exchange.news().await);
+        }
+        let about: Vec<bool> = news.iter().map(|news| news.is_about(&source)).collect();
+        assert_eq!(about, [true, false]);
+    }
+
+    /// Opens stores on a provider in memory.
+    struct Doors {
+        mock: Mock,
+        opened: Mutex<Vec<Option<u64>>>,
+        next: Mutex<Result<u64, FetchError>>,
+    }
+
+    impl Opener for Doors {
+        fn open<'a>(
+            &'a self,
+            _store: &'a str,
+            before: Option<u64>,
+        ) -> BoxFuture<'a, Result<Option<crate::Opened>, FetchError>> {
+            self.opened.lock().unwrap().push(before);
+            let next = self.next.lock().unwrap().clone();
+            Box::pin(async move {
+                let content = next?;
+                Ok((before != Some(content)).then(|| crate::Opened {
+                    provider: Arc::new(self.mock.clone()),
+                    content,
+                }))
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
+        let mock = Mock::default();
+        mock.set("p", "x");
+        let doors = Arc::new(Doors {
+            mock,
+            opened: Mutex::default(),
+            next: Mutex::new(Ok(1)),
+        });
+        let exchange = Exchange::new(Registry::default(), &Metrics::new()).with_stores(doors.clone());
+        let source = Source {
+            provider: None,
+            store: Some("s".to_owned()),
+            path: "p".to_owned(),
+            version: None,
+        };
+        let ask = async |revision: &str| {
+            let question = Question::of(&source, "shop", Some(&revision.into()));
+            exchange.ask(&question).await.map(drop)
+        };
+        assert_eq!([ask("1").await, ask("1").await], [Ok(()), Ok(())]);
+        assert_eq!(ask("2").await, Ok(()), "another revision is another store");
+        tokio::time::advance(LOOK_AGAIN).await;
+        assert_eq!(ask("2").await, Ok(()));
+        *doors.next.lock().unwrap() = Err(unavailable("no API server"));
+        tokio::time::advance(LOOK_AGAIN).await;
+        assert_eq!(ask("2").await, Ok(()), "what was read before still counts");
+        assert!(ask("3").await.is_err());
+        exchange.close("s");
+        assert!(ask("2").await.is_err());
+        let opened = [None, None, Some(1), Some(1), None, None];
+        assert_eq!(*doors.opened.lock().unwrap(), opened);
     }
 }

@@ -1,6 +1,8 @@
 //! Secrets from files beneath a directory that the admin chose. The kernel itself keeps every path beneath it, whatever
 //! symbolic links there are.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -8,11 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
 use rustix::io::Errno;
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 
+use changes::Changes;
+
+use crate::outage::unavailable;
 use crate::{Locator, Provider};
 
 /// No Secret could hold more.
@@ -23,6 +29,7 @@ const MOST_FILES: usize = 1024;
 /// Reads files beneath a directory: a file is the secret itself, a directory is a map of its files.
 pub struct Files {
     root: Arc<File>,
+    changes: Changes,
 }
 
 impl Files {
@@ -32,6 +39,18 @@ impl Files {
         let root = openat(CWD, root, flags, Mode::empty())?;
         Ok(Self {
             root: Arc::new(root.into()),
+            changes: Changes::new()?,
+        })
+    }
+
+    /// Reads beneath a directory that is beneath this one.
+    pub fn within(&self, directory: &str) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let root = openat2(&self.root, directory, flags, Mode::empty(), resolve)?;
+        Ok(Self {
+            root: Arc::new(root.into()),
+            changes: Changes::new()?,
         })
     }
 }
@@ -42,10 +61,15 @@ impl Provider for Files {
     }
 
     fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
-        let (root, paths) = (self.root.clone(), wanted.to_vec());
+        let (root, changes, paths) = (self.root.clone(), self.changes.clone(), wanted.to_vec());
         Box::pin(async move {
+            let answer = move |locator: &Locator| {
+                // First, so that no change between the two is missed.
+                changes.look_after(&root, locator.path.trim_start_matches('/'));
+                answer(&root, locator)
+            };
             // A disk can keep us waiting.
-            let read = move || paths.iter().map(|locator| answer(&root, locator)).collect();
+            let read = move || paths.iter().map(answer).collect();
             let unavailable = |_| unavailable("the read was given up");
             let count = wanted.len();
             tokio::task::spawn_blocking(read)
@@ -53,6 +77,10 @@ impl Provider for Files {
                 .map_err(unavailable)
                 .unwrap_or_else(|error| vec![Err(error); count])
         })
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, String>> {
+        self.changes.stream()
     }
 }
 
@@ -147,16 +175,12 @@ fn read_directory(root: &File, path: &str, directory: File) -> Result<BTreeMap<S
     Ok(map)
 }
 
-fn unavailable(what: &str) -> FetchError {
-    FetchError::Unavailable {
-        what: what.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    use futures::StreamExt;
 
     use super::*;
 
@@ -164,6 +188,7 @@ mod tests {
         let locator = Locator {
             path: path.to_owned(),
             version: None,
+            on_behalf_of: None,
         };
         files
             .fetch(&[locator])
@@ -236,5 +261,57 @@ mod tests {
             what: "the file has more than 1048576 bytes".to_owned(),
         };
         assert_eq!(fetch(&files, "large").await, Err(told));
+    }
+
+    #[tokio::test]
+    async fn a_change_of_what_was_asked_for_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::create_dir_all(root.join("shop/..v1")).unwrap();
+        fs::write(root.join("shop/..v1/db"), "1").unwrap();
+        symlink("..v1", root.join("shop/..data")).unwrap();
+        symlink("..data/db", root.join("shop/db")).unwrap();
+        let files = Files::beneath(root).unwrap();
+        let mut changes = files.changes().unwrap();
+        // A move is told for both of its ends, so the same path may come twice.
+        let mut hear = async |path: &str| {
+            let told = changes
+                .by_ref()
+                .any(|changed| std::future::ready(changed == path));
+            let told = tokio::time::timeout(std::time::Duration::from_secs(60), told).await;
+            assert_eq!(told, Ok(true), "{path}");
+        };
+        fetch(&files, "/shop/db").await.unwrap();
+        fetch(&files, "late/one").await.unwrap_err();
+        // As Kubernetes does it: a new version, and the link moved over to it.
+        fs::create_dir(root.join("shop/..v2")).unwrap();
+        hear("shop/db").await;
+        fs::write(root.join("shop/..v2/db"), "2").unwrap();
+        symlink("..v2", root.join("shop/..next")).unwrap();
+        fs::rename(root.join("shop/..next"), root.join("shop/..data")).unwrap();
+        hear("shop/db").await;
+        assert_eq!(fetch(&files, "shop/db").await, Ok(bytes("2")));
+        // One that was not there when it was asked for.
+        fs::create_dir(root.join("late")).unwrap();
+        hear("late/one").await;
+        fetch(&files, "late/one").await.unwrap_err();
+        fs::write(root.join("late/one"), "x").unwrap();
+        hear("late/one").await;
+    }
+
+    #[tokio::test]
+    async fn a_part_of_the_tree_is_a_tree_of_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir_all(place.path().join("a/b")).unwrap();
+        fs::write(place.path().join("a/b/one"), "1").unwrap();
+        fs::write(place.path().join("two"), "2").unwrap();
+        symlink("..", place.path().join("a/up")).unwrap();
+        let files = Files::beneath(place.path()).unwrap();
+        let part = files.within("a").unwrap();
+        assert_eq!(fetch(&part, "b/one").await, Ok(bytes("1")));
+        assert_eq!(fetch(&part, "up/two").await, Err(FetchError::NotFound));
+        for way_out in ["..", "a/up/..", "two", "none"] {
+            assert!(files.within(way_out).is_err(), "{way_out}");
+        }
     }
 }

@@ -18,7 +18,7 @@
 //! mock.set("shop/db", r#"{"password": "hunter2"}"#);
 //! let exchange = Exchange::new(Registry::default().with(mock), &Metrics::new());
 //! let source = Source { provider: Some("mock".into()), store: None, path: "shop/db".into(), version: None };
-//! let answer = exchange.ask(&Question::of(&source)).await.unwrap();
+//! let answer = exchange.ask(&Question::of(&source, "shop", None)).await.unwrap();
 //! assert_eq!(answer.provider, "mock");
 //! # });
 //! ```
@@ -27,13 +27,18 @@ pub mod aws;
 pub mod env;
 mod exchange;
 pub mod file;
+pub mod kubernetes;
 pub mod mock;
+mod outage;
 mod registry;
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 
-pub use exchange::{Answer, Exchange, Question};
+pub use exchange::{Answer, Exchange, News, Question};
 pub use registry::Registry;
 
 /// One secret that is wanted of a provider.
@@ -43,6 +48,17 @@ pub struct Locator {
     pub path: String,
     /// The version, stage or number; the current one if none is named.
     pub version: Option<String>,
+    /// The namespace on whose behalf it is wanted, if the answer hangs on that.
+    pub on_behalf_of: Option<String>,
+}
+
+/// Whose rights decide about an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// Those of this process: everybody gets the same answer.
+    Process,
+    /// Those of the namespace that asks.
+    Namespace,
 }
 
 /// A place where secrets come from.
@@ -50,7 +66,35 @@ pub trait Provider: Send + Sync + 'static {
     /// Its name in annotations.
     fn name(&self) -> &'static str;
 
+    /// Whose rights decide. Questions of different identities never share an answer.
+    fn identity(&self) -> Identity {
+        Identity::Process
+    }
+
     /// Fetches secrets: one answer for each, in their order. Deadlines and the one retry layer are the provider's own, by
     /// `trustplane_process::outside`.
     fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>>;
+
+    /// Paths of secrets that have changed, as they do. A provider that is not told of changes has none.
+    fn changes(&self) -> Option<BoxStream<'static, String>> {
+        None
+    }
+}
+
+/// Opens stores: providers with a configuration by the admin.
+pub trait Opener: Send + Sync + 'static {
+    /// Opens a store. Nothing if it rests on the same content as before.
+    fn open<'a>(
+        &'a self,
+        store: &'a str,
+        before: Option<u64>,
+    ) -> BoxFuture<'a, Result<Option<Opened>, FetchError>>;
+}
+
+/// A store that was opened.
+pub struct Opened {
+    /// What answers.
+    pub provider: Arc<dyn Provider>,
+    /// A hash of everything that it rests on besides the store itself, such as credentials.
+    pub content: u64,
 }

@@ -109,6 +109,41 @@ impl Provider for Mock {
     }
 }
 
+/// Reads made-up secrets from where the admin keeps them.
+pub type Read =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<BTreeMap<String, String>, FetchError>> + Send + Sync>;
+
+/// Made-up secrets that are read with every call, such as from a ConfigMap. In their names `_` stands for each `/` of the path.
+pub struct Written(pub Read);
+
+impl Provider for Written {
+    fn name(&self) -> &'static str {
+        "mock"
+    }
+
+    fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
+        Box::pin(async move {
+            let written = match (self.0)().await {
+                Ok(written) => written,
+                Err(error) => return vec![Err(error); wanted.len()],
+            };
+            let answer = |locator: &Locator| {
+                let name = locator.path.trim_start_matches('/').replace('/', "_");
+                let text = written
+                    .get(&name)
+                    .filter(|_| locator.version.is_none())
+                    .ok_or(FetchError::NotFound)?;
+                Ok(Fetched {
+                    provider: "mock",
+                    payload: Payload::Bytes(Value::new(text.as_str())),
+                    version: None,
+                })
+            };
+            wanted.iter().map(answer).collect()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +152,7 @@ mod tests {
         Locator {
             path: path.to_owned(),
             version: version.map(str::to_owned),
+            on_behalf_of: None,
         }
     }
 

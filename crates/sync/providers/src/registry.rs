@@ -12,8 +12,14 @@ pub struct Registry(BTreeMap<&'static str, Arc<dyn Provider>>);
 impl Registry {
     /// Adds a provider.
     #[must_use]
-    pub fn with(mut self, provider: impl Provider) -> Self {
-        self.0.insert(provider.name(), Arc::new(provider));
+    pub fn with(self, provider: impl Provider) -> Self {
+        self.with_shared(Arc::new(provider))
+    }
+
+    /// Adds a provider that others use too.
+    #[must_use]
+    pub fn with_shared(mut self, provider: Arc<dyn Provider>) -> Self {
+        self.0.insert(provider.name(), provider);
         self
     }
 

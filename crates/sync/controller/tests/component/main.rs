@@ -9,7 +9,11 @@
 
 mod conflicts;
 mod crashes;
+mod definitions;
 mod drift;
+mod faults;
+mod policies;
 mod quiet;
 mod stage;
+mod stores;
 mod syncs;

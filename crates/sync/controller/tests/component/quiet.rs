@@ -1,9 +1,13 @@
 //! Silence at rest.
 
 use anyhow::Result;
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
 use serde_json::json;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::crash::Subject;
+use trustplane_testkit::{DEADLINE, Select, eventually, until};
 
 use crate::stage::{Stage, VALUE, alone};
 
@@ -61,5 +65,53 @@ async fn a_restart_asks_nobody_and_writes_nothing() -> Result<()> {
         .filter(|write| !write.name().starts_with("last"))
         .count();
     assert_eq!(others, 0, "{}", writes.story());
+    Ok(())
+}
+
+const PODS: usize = 1000;
+const SECRETS: usize = 100;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_pods_at_rest_cost_nothing() -> Result<()> {
+    let stage = Stage::new("thousand").await?;
+    (0..SECRETS).for_each(|n| stage.mock.set(&format!("p{n}"), VALUE));
+    let (_first, running) = stage.start("first").await?;
+    let pods = (0..PODS).map(|n| {
+        let stage = &stage;
+        async move {
+            // The replicas of one Secret come one after the other.
+            let which = n / (PODS / SECRETS);
+            stage
+                .pod(&format!("w{n}"), &format!("p{which}"), &format!("s{which}"), "")
+                .await
+                .map(drop)
+        }
+    });
+    futures::stream::iter(pods)
+        .buffer_unordered(32)
+        .try_collect::<Vec<_>>()
+        .await?;
+    let secrets: Api<Secret> = stage.secrets();
+    let ours = Select::default().labels("app.kubernetes.io/managed-by=jasm");
+    eventually(&secrets, &ours, DEADLINE, |found| {
+        (found.len() == SECRETS).then_some(())
+    })
+    .await?;
+    let calls = stage.mock.calls().iter().map(Vec::len).sum::<usize>();
+
+    // A restart, and then every Secret is looked at again and again.
+    alone(&stage.mock).kill(running).await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let (second, running) = stage.start("second").await?;
+    let before = stage.looks.count();
+    until("every Secret to be looked at many times", DEADLINE, || async {
+        Ok((stage.looks.count() > before + 20 * SECRETS).then_some(()))
+    })
+    .await?;
+    alone(&stage.mock).kill(running).await?;
+    let writes = mark.since().await?.by(&second);
+    assert_eq!(writes.writes().len(), 0, "{}", writes.story());
+    let later = stage.mock.calls().iter().map(Vec::len).sum::<usize>();
+    assert_eq!(later, calls, "nobody had a cause to ask");
     Ok(())
 }

@@ -1,23 +1,27 @@
 //! What every test here stands on: a namespace, the account, a provider in memory, and pods that ask.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
 use trustplane_kit::watch::Tuning;
+use trustplane_process::clock::{Clock, SystemClock};
 use trustplane_process::metrics::Metrics;
-use trustplane_sync_controller::{Setup, rights, run_alone};
-use trustplane_sync_core::policy::Policy;
+use trustplane_sync_controller::{PolicyMode, Setup, kinds, rights, run_alone};
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_providers::{Exchange, Registry, mock::Mock};
 use trustplane_testkit::crash::{InProcess, Subject, Thread};
+use trustplane_testkit::proxy::Proxy;
 use trustplane_testkit::{
     Account, ControlPlane, DEADLINE, Instance, Rules, Sandbox, Select, eventually, wait_for, wait_for_some,
 };
@@ -35,11 +39,16 @@ pub fn rules() -> Rules {
 
 /// The capability in this process, serving the namespace that its configuration names.
 pub fn alone(mock: &Mock) -> InProcess {
-    let mock = mock.clone();
+    under(PolicyMode::Off, mock, &Looks::default())
+}
+
+fn under(policy: PolicyMode, mock: &Mock, looks: &Looks) -> InProcess {
+    let (mock, looks) = (mock.clone(), looks.clone());
     InProcess::new(move |config| {
         let setup = Setup {
+            policy,
+            files: None,
             settings: Settings {
-                policy: Policy::Off,
                 fresh_for: Duration::from_secs(2),
                 ..Settings::default()
             },
@@ -48,6 +57,7 @@ pub fn alone(mock: &Mock) -> InProcess {
         };
         let options = Options {
             resync: Some(Duration::from_secs(1)),
+            clock: Arc::new(looks.clone()),
             ..Options::default()
         };
         async move {
@@ -61,22 +71,60 @@ pub struct Stage {
     pub sandbox: Sandbox,
     pub account: Account,
     pub mock: Mock,
+    policy: PolicyMode,
+    pub looks: Looks,
+}
+
+/// A clock that counts how often it is read: once for each look at a Secret.
+#[derive(Debug, Clone, Default)]
+pub struct Looks(Arc<AtomicUsize>);
+
+impl Looks {
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for Looks {
+    fn now(&self) -> Timestamp {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        SystemClock.now()
+    }
 }
 
 impl Stage {
     pub async fn new(name: &str) -> Result<Self> {
-        let sandbox = Sandbox::on(ControlPlane::shared().await?, name).await?;
+        Self::on(ControlPlane::shared().await?, name, PolicyMode::Off).await
+    }
+
+    /// A stage with the kinds of the capability.
+    pub async fn on(plane: Arc<ControlPlane>, name: &str, policy: PolicyMode) -> Result<Self> {
+        plane.install(&kinds()).await?;
+        let sandbox = Sandbox::on(plane, name).await?;
         let account = sandbox.apply_rbac("sync", &rules()).await?;
         Ok(Self {
             sandbox,
             account,
             mock: Mock::default(),
+            policy,
+            looks: Looks::default(),
         })
     }
 
     pub async fn start(&self, name: &str) -> Result<(Instance, Thread)> {
         let instance = self.account.instance(name).await?;
-        let running = alone(&self.mock).start(&instance).await?;
+        let running = under(self.policy, &self.mock, &self.looks)
+            .start(&instance)
+            .await?;
+        Ok((instance, running))
+    }
+
+    /// Starts it with a proxy before the API server.
+    pub async fn start_through(&self, name: &str, proxy: &Proxy) -> Result<(Instance, Thread)> {
+        let instance = self.account.instance(name).await?.through(proxy);
+        let running = under(self.policy, &self.mock, &self.looks)
+            .start(&instance)
+            .await?;
         Ok((instance, running))
     }
 
@@ -121,28 +169,46 @@ impl Stage {
         holds(&self.sandbox, secret, data).await
     }
 
+    /// Whether there is an event on a pod.
+    pub async fn has_told(&self, pod: &str, reason: &str) -> Result<bool> {
+        let events: Api<Event> = self.sandbox.api();
+        let all = events.list(&ListParams::default()).await?;
+        Ok(all.items.iter().any(|event| is_about(event, pod, reason)))
+    }
+
     /// Waits for an event on a pod.
     pub async fn told(&self, pod: &str, reason: &str) -> Result<Event> {
         let events: Api<Event> = self.sandbox.api();
         let all = Select::default();
         let found = eventually(&events, &all, DEADLINE, |found| {
-            let told = found.values().find(|event| {
-                let about = event
-                    .regarding
-                    .as_ref()
-                    .and_then(|regarding| regarding.name.as_deref());
-                about == Some(pod) && event.reason.as_deref() == Some(reason)
-            });
+            let told = found.values().find(|event| is_about(event, pod, reason));
             told.cloned()
         });
         found.await.with_context(|| format!("{reason} on {pod}"))
     }
 }
 
+fn is_about(event: &Event, pod: &str, reason: &str) -> bool {
+    let about = event
+        .regarding
+        .as_ref()
+        .and_then(|regarding| regarding.name.as_deref());
+    about == Some(pod) && event.reason.as_deref() == Some(reason)
+}
+
 pub async fn pod(sandbox: &Sandbox, name: &str, path: &str, secret: &str, more: &str) -> Result<Pod> {
+    asking(
+        sandbox,
+        name,
+        &format!("provider: mock\npath: {path}\nsecretName: {secret}\n{more}"),
+    )
+    .await
+}
+
+/// A pod with this annotation.
+pub async fn asking(sandbox: &Sandbox, name: &str, asks: &str) -> Result<Pod> {
     // The account without which no pod is let in comes a moment after its namespace.
     wait_for_some(&sandbox.api::<ServiceAccount>(), "default", DEADLINE, |_| true).await?;
-    let asks = format!("provider: mock\npath: {path}\nsecretName: {secret}\n{more}");
     let pod = serde_json::from_value(json!({
         "metadata": {"name": name, "annotations": {"jasm.codnod.io/secret-sync": asks}},
         "spec": {"containers": [{"name": "main", "image": "none"}]},

@@ -6,7 +6,8 @@ use super::*;
 use crate::data::Value;
 use crate::grammar;
 use crate::pod::Pod;
-use crate::policy::Policy;
+use crate::policy::{Policy, Rules};
+use crate::situation::StoreView;
 
 const SYNCED: &str = "tell Pod shop/a: SecretSyncSuccess Secret db synced from mock path shop/db";
 
@@ -388,7 +389,7 @@ fn what_no_policy_allows_costs_no_call_and_tells_nothing_of_what_exists() {
         "{provider: mock, path: other/db, secretName: db}",
         &["mock"],
     ));
-    world.settings.policy = Policy::OwnFolder;
+    world.rules = Rules::OwnFolder;
     assert_eq!(
         world.look(1),
         ["tell Pod shop/a: PolicyDenied no policy allows this request"]
@@ -454,4 +455,87 @@ proptest! {
         prop_assert!(rest.is_empty(), "{:?}", rest);
         prop_assert!(matches!(world.live, Live::Ours(_)));
     }
+}
+
+fn audit_rules(mode: &str, path: &str, more: &str) -> Rules {
+    let spec =
+        format!(r#"{{"mode": "{mode}", "rules": [{{"paths": ["{path}"]{more}}}], "refreshFloor": "1h"}}"#);
+    let policy = Policy::new(&serde_json::from_str(&spec).unwrap());
+    Rules::of(&[Arc::new(policy)], "shop", None)
+}
+
+#[test]
+fn what_is_only_audited_is_served_and_told_once() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.rules = audit_rules("Audit", "other/*", "");
+    let told = "tell Pod shop/a: PolicyDenied no policy allows this request; it is served, because its policies are in \
+                mode Audit";
+    assert_eq!(world.look(1)[..2], [told, "create Secret shop/db"]);
+    assert_eq!(world.look(2), [""; 0]);
+}
+
+#[test]
+fn keys_that_no_policy_allows_are_not_written_and_looked_at_again() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.rules = audit_rules("Enforce", "shop/*", r#", "keys": ["user"]"#);
+    assert_eq!(
+        world.look(1),
+        ["tell Pod shop/a: PolicyDenied no policy allows this request"]
+    );
+    assert!(world.record.retry_at.is_some());
+    world.answer = Ok(r#"{"user":"u"}"#);
+    assert_eq!(world.look(60)[0], "create Secret shop/db");
+}
+
+#[test]
+fn nobody_looks_more_often_than_policies_let_them() {
+    let mut world = World::new(vec![pod("a", 0, "refreshInterval: 10s")]);
+    world.rules = audit_rules("Enforce", "shop/*", "");
+    world.look(1);
+    assert_eq!(world.look(600), [""; 0]);
+    assert_eq!(world.asked, 1);
+    world.look(2 * 3600);
+    assert_eq!(world.asked, 2);
+}
+
+#[test]
+fn a_store_must_be_open_to_the_namespace_and_another_revision_is_another_place() {
+    let mut world = World::new(vec![pod("a", 0, "store: prod")]);
+    let refused = "tell Pod shop/a: ProviderUnsupported failed to fetch shop/db from prod: there is no such store for this \
+                   namespace";
+    assert_eq!(world.look(1), [refused]);
+    let view = |provider, revision: &str| StoreView {
+        provider,
+        revision: revision.into(),
+    };
+    world.stores.insert("prod".to_owned(), view("mock", "1"));
+    assert_eq!(world.look(2)[0], "create Secret shop/db");
+    assert_eq!(world.look(3), [""; 0]);
+    world.stores.insert("prod".to_owned(), view("mock", "2"));
+    world.look(4);
+    assert_eq!(world.asked, 2);
+    world.stores.insert("prod".to_owned(), view("vault", "3"));
+    assert_eq!(
+        world.look(5),
+        ["tell Pod shop/a: AnnotationInvalid provider: the store is one of vault"]
+    );
+}
+
+#[test]
+fn what_the_provider_says_has_changed_is_fetched_once() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.look(1);
+    world.answer = Ok(r#"{"user":"new"}"#);
+    assert_eq!(world.look(2), [""; 0]);
+    world.news += 1;
+    assert_eq!(world.look(3)[0], "update Secret shop/db");
+    assert_eq!(world.look(4), [""; 0]);
+    assert_eq!(world.asked, 2);
+    // Also one that failed, without waiting for its turn.
+    world.answer = Err(FetchError::NotFound);
+    world.news += 1;
+    world.look(5);
+    world.answer = Ok(r#"{"user":"back"}"#);
+    world.news += 1;
+    assert_eq!(world.look(6)[0], "update Secret shop/db");
 }

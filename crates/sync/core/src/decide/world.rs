@@ -9,8 +9,8 @@ use super::*;
 use crate::data::{Payload, Value};
 use crate::grammar;
 use crate::pod::{Asks, Pod};
-use crate::policy::Policy;
-use crate::situation::{Nature, Stranger};
+use crate::policy::Rules;
+use crate::situation::{Nature, Stores, Stranger};
 
 pub(super) const MANAGER: &str = "trustplane-sync";
 
@@ -19,10 +19,7 @@ pub(super) fn at(second: i64) -> Timestamp {
 }
 
 pub(super) fn settings() -> Settings {
-    Settings {
-        policy: Policy::Off,
-        ..Settings::default()
-    }
+    Settings::default()
 }
 
 pub(super) fn key() -> Fingerprinter {
@@ -43,6 +40,7 @@ pub(super) fn pod(name: &str, created: i64, fields: &str) -> Pod {
         uid: format!("uid-{name}").into(),
         created: at(created),
         workload: format!("Deployment/{name}").into(),
+        service_account: None,
         asks: asks(fields, None),
     }
 }
@@ -55,6 +53,9 @@ pub(super) struct World {
     pub answer: Result<&'static str, FetchError>,
     pub inherited: Option<Inherited>,
     pub settings: Settings,
+    pub rules: Rules,
+    pub stores: Stores,
+    pub news: u64,
     /// What the API server holds, with the field sets of managers.
     body: Json,
     versions: u32,
@@ -70,6 +71,9 @@ impl World {
             answer: Ok(r#"{"user":"u","password":"p"}"#),
             inherited: None,
             settings: settings(),
+            rules: Rules::Off,
+            stores: Stores::new(),
+            news: 0,
             body: Json::Null,
             versions: 1,
             asked: 0,
@@ -107,6 +111,9 @@ impl World {
             pods: self.pods.clone(),
             live: self.live.clone(),
             record: self.record.clone(),
+            rules: self.rules.clone(),
+            stores: self.stores.clone(),
+            news: self.news,
             looked: at(second),
         };
         let assessment = assess(&situation, &self.settings);

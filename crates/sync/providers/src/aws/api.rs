@@ -7,8 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use trustplane_process::clock::Clock;
-use trustplane_process::metrics::Metrics;
-use trustplane_process::outside::{Fault, FaultKind, Outside, OutsideError, Retry};
+use trustplane_process::outside::{Fault, FaultKind, Outside, OutsideError};
 use trustplane_process::secret::Secret;
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
@@ -18,10 +17,9 @@ use super::environment::{Environment, host};
 use super::sign::{Scope, Unsigned, sign};
 use super::web::{Answer, Web, WebError};
 use crate::Locator;
+use crate::outage::{self, unavailable};
 
 const SERVICE: &str = "secretsmanager";
-/// Tries of one call, the first included.
-const TRIES: u32 = 5;
 
 /// Secrets Manager, in any region.
 pub(super) struct Api {
@@ -90,18 +88,19 @@ pub(super) enum CallError {
 }
 
 impl Api {
-    pub fn new(environment: Environment, clock: Arc<dyn Clock>, metrics: &Metrics) -> Result<Self, WebError> {
-        let web = Web::new()?;
-        let retry = Retry {
-            attempts: TRIES,
-            ..Retry::default()
-        };
+    pub fn new(
+        environment: Environment,
+        ca_bundle: Option<&str>,
+        outside: Outside,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, WebError> {
+        let web = Web::new(ca_bundle)?;
         Ok(Self {
             chain: Chain::new(environment.clone(), web.clone(), clock.clone()),
             web,
             environment,
             clock,
-            outside: Outside::builder("aws-secretsmanager").retry(retry).build(metrics),
+            outside,
         })
     }
 
@@ -268,15 +267,7 @@ impl CallError {
                     what: other.to_string(),
                 },
             },
-            Self::Outside(error) => match error.kind() {
-                Some(FaultKind::Throttled) => FetchError::Throttled {
-                    retry_after: error.retry_after(),
-                },
-                Some(FaultKind::Timeout) => unavailable("no answer in time"),
-                Some(FaultKind::Transport) => unavailable("it cannot be reached"),
-                Some(FaultKind::Server5xx) => unavailable("it says that it is broken"),
-                Some(FaultKind::Rejected) | None => unavailable("it has failed too often just now"),
-            },
+            Self::Outside(error) => outage::told(&error),
         }
     }
 }
@@ -314,12 +305,6 @@ fn word(code: &str) -> &str {
 fn denied(permission: &str) -> FetchError {
     FetchError::Denied {
         permission: permission.to_owned(),
-    }
-}
-
-fn unavailable(what: &str) -> FetchError {
-    FetchError::Unavailable {
-        what: what.to_owned(),
     }
 }
 

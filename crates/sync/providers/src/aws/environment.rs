@@ -29,6 +29,15 @@ impl Environment {
         Self::new(Arc::new(|name| std::env::var(name).ok()))
     }
 
+    /// The same, but for these variables.
+    pub fn with(self, variables: BTreeMap<&'static str, Secret<String>>) -> Self {
+        let told = self.variables;
+        Self::new(Arc::new(move |name| match variables.get(name) {
+            Some(value) => Some(value.expose().clone()),
+            None => told(name),
+        }))
+    }
+
     /// An empty variable counts as unset.
     fn get(&self, name: &str) -> Option<String> {
         (self.variables)(name).filter(|value| !value.is_empty())

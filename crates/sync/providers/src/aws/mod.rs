@@ -14,11 +14,14 @@ use futures::future::BoxFuture;
 use futures::stream;
 use trustplane_process::clock::SystemClock;
 use trustplane_process::metrics::Metrics;
+use trustplane_process::outside::{Limit, Outside};
+use trustplane_process::secret::Secret;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 
-use crate::{Locator, Provider};
+use crate::{Locator, Provider, outage};
 use api::{Api, CallError};
 use environment::Environment;
+use web::WebError;
 
 pub(crate) const NAME: &str = "aws-secretsmanager";
 
@@ -36,19 +39,84 @@ pub struct Aws {
 
 /// The provider cannot be set up.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to set up aws-secretsmanager: the HTTP client cannot be made")]
-pub struct AwsError;
+#[error("failed to set up aws-secretsmanager: {0}")]
+pub struct AwsError(WebError);
+
+/// How a store differs from the environment of the process.
+pub struct AwsSettings {
+    /// What it is called in metrics.
+    pub target: String,
+    variables: BTreeMap<&'static str, Secret<String>>,
+    /// Certificates that are trusted besides the usual ones, as PEM.
+    pub ca_bundle: Option<String>,
+    /// How often it is called.
+    pub limit: Option<Limit>,
+}
+
+impl AwsSettings {
+    /// As the environment, under this name in metrics.
+    pub fn new(target: String) -> Self {
+        Self {
+            target,
+            variables: BTreeMap::new(),
+            ca_bundle: None,
+            limit: None,
+        }
+    }
+
+    /// Asks this region.
+    pub fn region(&mut self, region: &str) {
+        self.set("AWS_REGION", region);
+    }
+
+    /// Asks at this address.
+    pub fn endpoint(&mut self, endpoint: &str) {
+        self.set("AWS_ENDPOINT_URL_SECRETS_MANAGER", endpoint);
+    }
+
+    /// Asks with these keys.
+    pub fn keys(&mut self, id: &str, secret: &str, token: Option<&str>) {
+        self.set("AWS_ACCESS_KEY_ID", id);
+        self.set("AWS_SECRET_ACCESS_KEY", secret);
+        // One of the process would belong to other keys.
+        self.set("AWS_SESSION_TOKEN", token.unwrap_or_default());
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        self.variables.insert(name, Secret::new(value.to_owned()));
+    }
+}
 
 type Answers = BTreeMap<Locator, Result<Fetched, FetchError>>;
 
 impl Aws {
     /// Takes region, endpoints and credentials from where the AWS tools take them.
     pub fn from_environment(metrics: &Metrics) -> Result<Self, AwsError> {
-        Self::new(Environment::of_process(), metrics)
+        Self::told(Environment::of_process(), metrics)
     }
 
-    fn new(environment: Environment, metrics: &Metrics) -> Result<Self, AwsError> {
-        let api = Api::new(environment, Arc::new(SystemClock), metrics).map_err(|_| AwsError)?;
+    /// The same, with other variables than those of the process.
+    pub fn from_variables(
+        variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        metrics: &Metrics,
+    ) -> Result<Self, AwsError> {
+        Self::told(Environment::new(Arc::new(variables)), metrics)
+    }
+
+    /// With settings of its own; what they do not say is taken from the environment.
+    pub fn with(settings: AwsSettings, metrics: &Metrics) -> Result<Self, AwsError> {
+        let outside = outage::outside(settings.target, settings.limit, metrics);
+        let environment = Environment::of_process().with(settings.variables);
+        Self::new(environment, settings.ca_bundle.as_deref(), outside)
+    }
+
+    fn told(environment: Environment, metrics: &Metrics) -> Result<Self, AwsError> {
+        let outside = outage::outside(NAME.to_owned(), None, metrics);
+        Self::new(environment, None, outside)
+    }
+
+    fn new(environment: Environment, ca_bundle: Option<&str>, outside: Outside) -> Result<Self, AwsError> {
+        let api = Api::new(environment, ca_bundle, outside, Arc::new(SystemClock)).map_err(AwsError)?;
         Ok(Self {
             api,
             no_batches: Mutex::default(),

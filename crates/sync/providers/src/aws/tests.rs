@@ -52,8 +52,7 @@ impl Stub {
             ("AWS_REGION", "eu-west-1".to_owned()),
             ("AWS_ENDPOINT_URL", endpoint),
         ]);
-        let environment = Environment::new(Arc::new(move |name| variables.get(name).cloned()));
-        Aws::new(environment, &Metrics::new()).unwrap()
+        Aws::from_variables(move |name| variables.get(name).cloned(), &Metrics::new()).unwrap()
     }
 }
 
@@ -110,6 +109,7 @@ fn locator(path: &str, version: Option<&str>) -> Locator {
     Locator {
         path: path.to_owned(),
         version: version.map(str::to_owned),
+        on_behalf_of: None,
     }
 }
 

@@ -33,9 +33,16 @@ pub(super) struct Answer {
 }
 
 impl Web {
-    pub fn new() -> Result<Self, WebError> {
+    /// Trusts the usual certificates, and these besides.
+    pub fn new(ca_bundle: Option<&str>) -> Result<Self, WebError> {
         trustplane_process::crypto::install();
+        let more = match ca_bundle {
+            None => Vec::new(),
+            Some(pem) => reqwest::Certificate::from_pem_bundle(pem.as_bytes())
+                .map_err(|_| WebError::Transport("the CA bundle cannot be read"))?,
+        };
         let client = reqwest::Client::builder()
+            .tls_certs_merge(more)
             .connect_timeout(CONNECT)
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())

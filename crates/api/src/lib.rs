@@ -1,0 +1,21 @@
+//! What people write: the kinds of the API group `trustplane.io`, field by field.
+//!
+//! The types say what can be written; the rules that no type can say stand beside them in the language of the API server, so
+//! that a wrong object is refused when it is written. What an object means is for the capability's `core`.
+//!
+//! With the feature `crd` each kind is also a Kubernetes resource with its definition. Without it nothing here knows
+//! Kubernetes, so that pure crates can use the types.
+//!
+//! ```
+//! use trustplane_api::sync::{Effect, PolicySpec};
+//!
+//! let spec: PolicySpec = serde_json::from_value(serde_json::json!({
+//!     "namespaceSelector": {"matchLabels": {"team": "shop"}},
+//!     "rules": [{"paths": ["prod/{namespace}/**"]}],
+//! }))
+//! .unwrap();
+//! assert_eq!(spec.rules[0].effect, Effect::Allow);
+//! ```
+
+pub mod selector;
+pub mod sync;

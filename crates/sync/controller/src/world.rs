@@ -1,0 +1,96 @@
+//! What the admin has set in the cluster: policies, stores and the labels of namespaces. The capability can do without any of
+//! them: a kind that is not served, or that we may not see, counts as empty.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use trustplane_api::sync::{POLICY, STORE};
+use trustplane_kit::controller::{Controller, Runner, feed};
+use trustplane_kit::manager::Workbench;
+use trustplane_kit::queue::{Lane, Queue};
+use trustplane_kit::watch::{Change, Metadata, Subscription, WatchSpec};
+use trustplane_plan::{Keep, Kind, ObjectRef, Scope};
+use trustplane_sync_core::policy::Policy;
+use trustplane_sync_providers::Exchange;
+
+use crate::args::PolicyMode;
+use crate::assembly::Named;
+use crate::authority::{Authority, Policies};
+use crate::stores::{Configured, StoreObjects};
+
+const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
+
+/// What the admin has set, as it is watched.
+pub(crate) struct World {
+    policies: Option<Subscription<Arc<Policy>>>,
+    pub stores: Subscription<Option<Arc<Configured>>>,
+    namespaces: Subscription<()>,
+}
+
+impl World {
+    pub fn watch(bench: &Workbench, policy: PolicyMode) -> Self {
+        let watches = &bench.watches;
+        Self {
+            policies: (policy == PolicyMode::Enforce)
+                .then(|| watches.subscribe(WatchSpec::new(POLICY, Policies))),
+            stores: watches.subscribe(WatchSpec::new(STORE, StoreObjects)),
+            namespaces: watches.subscribe(WatchSpec::new(NAMESPACE, Metadata(Keep::default()))),
+        }
+    }
+
+    pub fn authority(&self) -> Authority {
+        Authority {
+            policies: self.policies.as_ref().map(Subscription::store),
+            stores: self.stores.store(),
+            namespaces: self.namespaces.store(),
+        }
+    }
+
+    /// Nothing is judged before it is known what there is to judge by.
+    pub fn awaited_by<C: Controller>(&self, runner: Runner<C>) -> Runner<C> {
+        let runner = runner
+            .after_store_if_any(&self.stores.store())
+            .after_store_if_any(&self.namespaces.store());
+        match &self.policies {
+            Some(policies) => runner.after_store_if_any(&policies.store()),
+            None => runner,
+        }
+    }
+
+    /// Whatever changes, the Secrets that it may matter to are looked at again.
+    pub fn feeds(
+        self,
+        queue: &Queue<ObjectRef>,
+        named: &Arc<Named>,
+        exchange: &Exchange,
+    ) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
+        let (of_stores, of_namespaces) = (named.clone(), named.clone());
+        let exchange = exchange.clone();
+        let stores = move |change: &Change<Option<Arc<Configured>>>| {
+            if let Change::Deleted { object, .. } = change {
+                exchange.close(object.name());
+            }
+            of_stores.all(None)
+        };
+        let namespaces = move |change: &Change<()>| of_namespaces.all(Some(change.object().name()));
+        let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
+            (
+                "sync-stores",
+                Box::pin(feed(self.stores, queue.clone(), |_| Lane::Bulk, stores)),
+            ),
+            (
+                "sync-namespaces",
+                Box::pin(feed(self.namespaces, queue.clone(), |_| Lane::Bulk, namespaces)),
+            ),
+        ];
+        if let Some(policies) = self.policies {
+            let named = named.clone();
+            let all = move |_: &Change<Arc<Policy>>| named.all(None);
+            feeds.push((
+                "sync-policies",
+                Box::pin(feed(policies, queue.clone(), |_| Lane::Bulk, all)),
+            ));
+        }
+        feeds
+    }
+}

@@ -1,0 +1,163 @@
+//! An API server that refuses and a watch that lies: nothing is lost, nothing flaps, and providers are not stormed.
+
+use anyhow::Result;
+use kube::api::DeleteParams;
+use serde_json::json;
+use trustplane_sync_core::fetch::FetchError;
+use trustplane_testkit::audit::Mark;
+use trustplane_testkit::crash::Subject;
+use trustplane_testkit::proxy::{Answer, EventFault, EventMatch, Fault, Match, Proxy, Rule, Verb};
+use trustplane_testkit::{DEADLINE, Instance, wait_for};
+
+use crate::stage::{Stage, VALUE, alone};
+
+/// A stage whose controller goes through a proxy, with one pod that has its Secret.
+async fn behind_a_proxy(
+    name: &str,
+) -> Result<(
+    Stage,
+    Proxy,
+    Instance,
+    <trustplane_testkit::crash::InProcess as Subject>::Running,
+)> {
+    let stage = Stage::new(name).await?;
+    let proxy = Proxy::start(stage.sandbox.plane()).await?;
+    stage.mock.set("a", VALUE);
+    let (instance, running) = stage.start_through("first", &proxy).await?;
+    stage.pod("web", "a", "db", "").await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    Ok((stage, proxy, instance, running))
+}
+
+/// Another value, a forced sync, and its arrival.
+async fn follows(stage: &Stage, value: &str) -> Result<()> {
+    stage.mock.set("a", json!({"user": value}).to_string());
+    stage
+        .patch(
+            "web",
+            json!({"annotations": {"jasm.codnod.io/force-sync": value}}),
+        )
+        .await?;
+    stage.holds("db", &[("user", value)]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refused_write_is_done_again_and_costs_no_further_call() -> Result<()> {
+    let (stage, proxy, instance, running) = behind_a_proxy("refused").await?;
+    let answers = [
+        Answer::conflict(),
+        Answer::internal_error(),
+        Answer::unavailable(),
+        Answer::too_many_requests(1),
+    ];
+    for (round, answer) in answers.into_iter().enumerate() {
+        let before = stage.mock.asked_for("a");
+        let on = Match::writes().resource("secrets").name("db").by(&instance);
+        let script = proxy.add(Rule::new(on, Fault::Answer(answer)).times(2));
+        follows(&stage, &format!("after-{round}")).await?;
+        assert_eq!(script.count(), 2, "round {round}");
+        script.end();
+        let asked = stage.mock.asked_for("a") - before;
+        assert!((1..=3).contains(&asked), "round {round}: asked {asked} times");
+    }
+    alone(&stage.mock).kill(running).await
+}
+
+#[tokio::test]
+async fn a_watch_that_loses_doubles_and_expires_is_survived() -> Result<()> {
+    let (stage, proxy, instance, running) = behind_a_proxy("watch").await?;
+    let on = |resource: &str, event: EventMatch, fault: EventFault| {
+        Rule::new(
+            Match::verb(Verb::Watch).resource(resource),
+            Fault::Events(event, fault),
+        )
+    };
+    // A pod whose creation is not heard of is found with the next list.
+    let lost = proxy.add(on("pods", EventMatch::of(&["ADDED"]).name("late"), EventFault::Drop).once());
+    stage.mock.set("b", VALUE);
+    stage.pod("late", "b", "late", "").await?;
+    lost.fired(1, DEADLINE).await?;
+    proxy.cut_all();
+    let expired = proxy.add(on("pods", EventMatch::any(), EventFault::Expire).once());
+    follows(&stage, "one").await?;
+    expired.fired(1, DEADLINE).await?;
+    stage.holds("late", &[("password", "p"), ("user", "u")]).await?;
+
+    // Our own write comes twice, and late: no write follows from it.
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let doubled = proxy.add(on("secrets", EventMatch::any().name("db"), EventFault::Duplicate));
+    follows(&stage, "two").await?;
+    follows(&stage, "three").await?;
+    doubled.fired(2, DEADLINE).await?;
+    doubled.end();
+    let audit = mark.since().await?.by(&instance);
+    let of_db = audit.writes();
+    let of_db = of_db
+        .iter()
+        .filter(|write| write.name() == "db" && write.succeeded())
+        .count();
+    assert_eq!(of_db, 2, "{}", audit.story());
+
+    // A deletion that nobody tells of.
+    let gone = proxy.add(
+        on(
+            "secrets",
+            EventMatch::of(&["DELETED"]).name("db"),
+            EventFault::Expire,
+        )
+        .once(),
+    );
+    let old = stage.secrets().get("db").await?.metadata.uid;
+    stage.secrets().delete("db", &DeleteParams::default()).await?;
+    gone.fired(1, DEADLINE).await?;
+    wait_for(&stage.secrets(), "db", DEADLINE, |live| {
+        live.is_some_and(|live| live.metadata.uid != old)
+    })
+    .await?;
+    stage.holds("db", &[("user", "three")]).await?;
+    alone(&stage.mock).kill(running).await
+}
+
+#[tokio::test]
+async fn a_provider_that_lies_or_fails_leaves_the_last_good_secret() -> Result<()> {
+    let (stage, running) = {
+        let (stage, _instance, running) = Stage::synced("liar").await?;
+        (stage, running)
+    };
+    let lies: [(&str, &str); 4] = [
+        ("", "SecretDataInvalid"),
+        ("{}", "SecretDataInvalid"),
+        ("no json", "SecretDataInvalid"),
+        (r#"{"a/b":"x"}"#, "SecretDataInvalid"),
+    ];
+    for (round, (lie, reason)) in lies.into_iter().enumerate() {
+        stage.mock.set("a", lie);
+        stage
+            .patch(
+                "web",
+                json!({"annotations": {"jasm.codnod.io/force-sync": format!("lie-{round}")}}),
+            )
+            .await?;
+        stage.told("web", reason).await?;
+        stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    }
+    let failures = [
+        (FetchError::NotFound, "SecretFetchFailed"),
+        (FetchError::Throttled { retry_after: None }, "ProviderThrottled"),
+    ];
+    for (round, (failure, reason)) in failures.into_iter().enumerate() {
+        stage.mock.fail_with(Some(failure));
+        stage
+            .patch(
+                "web",
+                json!({"annotations": {"jasm.codnod.io/force-sync": format!("failure-{round}")}}),
+            )
+            .await?;
+        stage.told("web", reason).await?;
+        stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    }
+    stage.mock.fail_with(None);
+    follows(&stage, "well").await?;
+    alone(&stage.mock).kill(running).await
+}

@@ -1,0 +1,151 @@
+//! Stores: found by name, opened when they are asked, changed while they are in use.
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use trustplane_api::sync::SecretSyncStore;
+use trustplane_testkit::{DEADLINE, wait_for};
+
+use crate::stage::{Stage, asking};
+
+/// A stage with a store of its own, whose name nobody else uses.
+struct Shop {
+    stage: Stage,
+    store: String,
+}
+
+impl Shop {
+    async fn new(name: &str) -> Result<Self> {
+        let stage = Stage::new(name).await?;
+        let store = stage.sandbox.namespace().to_owned();
+        Ok(Self { stage, store })
+    }
+
+    fn stores(&self) -> Api<SecretSyncStore> {
+        Api::all(self.stage.sandbox.client())
+    }
+
+    async fn open(&self, spec: Value) -> Result<()> {
+        let body = json!({
+            "apiVersion": "trustplane.io/v1alpha1", "kind": "SecretSyncStore",
+            "metadata": {"name": self.store}, "spec": spec,
+        });
+        let hand = PatchParams::apply("test").force();
+        self.stores()
+            .patch(&self.store, &hand, &Patch::Apply(body))
+            .await?;
+        Ok(())
+    }
+
+    async fn ask(&self, pod: &str, path: &str, more: &str) -> Result<()> {
+        let asks = format!("store: {}\npath: {path}\nsecretName: {pod}\n{more}", self.store);
+        asking(&self.stage.sandbox, pod, &asks).await?;
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.stores()
+            .delete(&self.store, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_store_serves_its_namespaces_from_when_it_is_there() -> Result<()> {
+    let shop = Shop::new("store-mock").await?;
+    let (_instance, _running) = shop.stage.start("first").await?;
+    let config_maps: Api<ConfigMap> = shop.stage.sandbox.api();
+    let content = json!({"metadata": {"name": "made-up"}, "data": {"team_db": "{\"user\":\"u\"}"}});
+    config_maps
+        .create(&PostParams::default(), &serde_json::from_value(content)?)
+        .await?;
+    shop.ask("db", "team/db", "").await?;
+    let told = shop.stage.told("db", "ProviderUnsupported").await?;
+    let nothing = format!(
+        "failed to fetch team/db from {}: there is no such store for this namespace",
+        shop.store
+    );
+    assert_eq!(told.note.as_deref(), Some(nothing.as_str()));
+
+    // For others only: nobody learns that it is there.
+    let mock = json!({"mock": {"configMap": "made-up"}});
+    let other = json!({"matchLabels": {"kubernetes.io/metadata.name": "another"}});
+    shop.open(json!({"from": mock, "namespaceSelector": other}))
+        .await?;
+    shop.ask("db-2", "team/db", "").await?;
+    let told = shop.stage.told("db-2", "ProviderUnsupported").await?;
+    assert_eq!(told.note.as_deref(), Some(nothing.as_str()));
+
+    let own = json!({"matchLabels": {"kubernetes.io/metadata.name": shop.stage.sandbox.namespace()}});
+    shop.open(json!({"from": mock, "namespaceSelector": own})).await?;
+    shop.stage.holds("db", &[("user", "u")]).await?;
+    shop.stage.holds("db-2", &[("user", "u")]).await?;
+    shop.ask("wrong", "team/db", "provider: mock\n").await?;
+    shop.stage.holds("wrong", &[("user", "u")]).await?;
+    // What was written stays when the store goes.
+    shop.close().await?;
+    shop.ask("late", "team/db", "").await?;
+    shop.stage.told("late", "ProviderUnsupported").await?;
+    shop.stage.holds("db", &[("user", "u")]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_secret_of_another_namespace_is_given_with_consent_and_followed() -> Result<()> {
+    let shop = Shop::new("store-source").await?;
+    let (_instance, _running) = shop.stage.start("first").await?;
+    let namespace = shop.stage.sandbox.namespace().to_owned();
+    let source = format!("{namespace}-source");
+    let namespaces: Api<Namespace> = Api::all(shop.stage.sandbox.client());
+    let made = serde_json::from_value(json!({"metadata": {"name": source}}))?;
+    namespaces.create(&PostParams::default(), &made).await?;
+    let sources: Api<Secret> = Api::namespaced(shop.stage.sandbox.client(), &source);
+    for name in ["open", "closed"] {
+        let secret = json!({"metadata": {"name": name}, "stringData": {"user": "one"}});
+        sources
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+    }
+    let consent =
+        json!({"metadata": {"annotations": {"trustplane.io/sync-to-namespaces": format!("x, {namespace}")}}});
+    let consent = Patch::Merge(consent);
+    sources.patch("open", &PatchParams::default(), &consent).await?;
+    shop.open(json!({"from": {"kubernetes": {"namespaces": [source]}}}))
+        .await?;
+    shop.ask("open", &format!("{source}/open"), "").await?;
+    shop.ask("closed", &format!("{source}/closed"), "").await?;
+    shop.ask("none", &format!("{source}/none"), "").await?;
+    shop.ask("elsewhere", "kube-system/open", "").await?;
+    shop.stage.holds("open", &[("user", "one")]).await?;
+    for (pod, path) in [
+        ("closed", format!("{source}/closed")),
+        ("none", format!("{source}/none")),
+        ("elsewhere", "kube-system/open".to_owned()),
+    ] {
+        let told = shop.stage.told(pod, "SecretFetchFailed").await?;
+        let same = format!(
+            "failed to fetch {path} from {}: it does not exist, or is not offered to this namespace",
+            shop.store
+        );
+        assert_eq!(told.note.as_deref(), Some(same.as_str()), "no oracle");
+    }
+
+    // A change of the source arrives by itself, and so does its consent.
+    let change = Patch::Merge(json!({"stringData": {"user": "two"}}));
+    sources.patch("open", &PatchParams::default(), &change).await?;
+    shop.stage.holds("open", &[("user", "two")]).await?;
+    sources.patch("closed", &PatchParams::default(), &consent).await?;
+    shop.stage.holds("closed", &[("user", "one")]).await?;
+
+    // The source goes: what was written stays.
+    sources.delete("open", &DeleteParams::default()).await?;
+    shop.stage.told("open", "SecretFetchFailed").await?;
+    shop.stage.holds("open", &[("user", "two")]).await?;
+    shop.close().await?;
+    namespaces.delete(&source, &DeleteParams::default()).await?;
+    wait_for(&sources, "closed", DEADLINE, |live| live.is_none()).await?;
+    Ok(())
+}

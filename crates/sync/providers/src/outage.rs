@@ -1,0 +1,42 @@
+//! Calls to providers, and what is told when they fail: in words that are the same from call to call.
+
+use trustplane_process::metrics::Metrics;
+use trustplane_process::outside::{FaultKind, Limit, Outside, OutsideError, Retry};
+use trustplane_sync_core::fetch::FetchError;
+
+/// Tries of one call, the first included.
+const TRIES: u32 = 5;
+
+/// How a provider, or a store of it, is called.
+pub(crate) fn outside(target: String, limit: Option<Limit>, metrics: &Metrics) -> Outside {
+    let retry = Retry {
+        attempts: TRIES,
+        ..Retry::default()
+    };
+    let builder = Outside::builder(target).retry(retry);
+    match limit {
+        Some(limit) => builder.limit(limit),
+        None => builder,
+    }
+    .build(metrics)
+}
+
+/// What to tell of a call that failed in the end.
+pub(crate) fn told(error: &OutsideError) -> FetchError {
+    match error.kind() {
+        Some(FaultKind::Throttled) => FetchError::Throttled {
+            retry_after: error.retry_after(),
+        },
+        Some(FaultKind::Timeout) => unavailable("no answer in time"),
+        Some(FaultKind::Transport) => unavailable("it cannot be reached"),
+        Some(FaultKind::Server5xx) => unavailable("it says that it is broken"),
+        Some(FaultKind::Rejected) | None => unavailable("it has failed too often just now"),
+    }
+}
+
+/// A provider that gives nothing just now.
+pub(crate) fn unavailable(what: &str) -> FetchError {
+    FetchError::Unavailable {
+        what: what.to_owned(),
+    }
+}
