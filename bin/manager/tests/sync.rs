@@ -28,7 +28,8 @@ use trustplane_testkit::{
     wait_for, wait_for_some,
 };
 
-const MANAGER: &str = "trustplane-manager";
+/// The name that the chart would give it.
+const MANAGER: &str = "tp-trustplane-manager";
 
 /// A namespace, the account, a proxy before the API server, and a directory of secrets.
 struct Stage {
@@ -58,6 +59,7 @@ impl Stage {
         let namespace = self.sandbox.namespace();
         let program = Program::new(env!("CARGO_BIN_EXE_trustplane-manager"))
             .arg("--capabilities=sync")
+            .arg(format!("--name={MANAGER}"))
             .arg("--admin-bind-address=127.0.0.1:0")
             .arg("--webhook-bind-address=0")
             .arg("--log-format=json")

@@ -33,6 +33,7 @@ pub fn capability() -> Capability {
         rights,
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
         least: None,
+        lease_before: None,
         secrets: Some(decide::mark),
         start: Arc::new(|context| Box::pin(assembly::start(context))),
     }

@@ -9,6 +9,8 @@ pub struct Recipe {
     pub package: &'static str,
     /// The binary, which is also the entrypoint.
     pub binary: &'static str,
+    /// Where manifests of the systems whose place it takes look for the binary.
+    pub also_at: &'static [&'static str],
     /// Debian packages whose files the binary opens at run time. The shared objects that it links come by themselves.
     pub adds: &'static [&'static str],
     /// Whether it is part of the product, or lives for the tests alone.
@@ -25,6 +27,7 @@ pub const RECIPES: &[Recipe] = &[
         name: "manager",
         package: "trustplane-manager",
         binary: "trustplane-manager",
+        also_at: &["/manager"],
         adds: &[],
         shipped: true,
         budget: 30 * MEGABYTE,
@@ -33,6 +36,7 @@ pub const RECIPES: &[Recipe] = &[
         name: "sample-manager",
         package: "trustplane-faults",
         binary: "sample-manager",
+        also_at: &[],
         adds: &[],
         shipped: false,
         budget: 30 * MEGABYTE,

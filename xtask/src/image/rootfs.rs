@@ -78,7 +78,9 @@ pub fn assemble(recipe: &Recipe, program: &Path, cache: &Path) -> Result<RootFs>
     if !added.is_empty() {
         layers.push(Layer::new(added.into_iter().map(Added::entry)));
     }
-    layers.push(Layer::new([binary]));
+    let also = recipe.also_at.iter();
+    let also = also.map(|path| Entry::symlink((*path).to_owned(), entrypoint(recipe)));
+    layers.push(Layer::new(also.chain([binary])));
     let packages = used
         .iter()
         .map(|package| format!("{}={}", package.name, package.version))

@@ -9,7 +9,7 @@ use kube::Client;
 use serde_json::json;
 use trustplane_plan::{Fingerprinter, Target};
 
-use super::call::{Call, MERGE_PATCH};
+use super::call::{Call, JSON, MERGE_PATCH};
 use super::error::{Attempt, WriteError};
 use super::kept::{kept_secret, read_kept};
 use super::verdict::judge;
@@ -30,7 +30,10 @@ pub fn installation_key_rights() -> Rights {
 /// replica is first. Any replica may do this, so the client is the unfenced one: the write fills what is empty or fails.
 pub async fn installation_key(client: &Client, namespace: &str) -> Result<Fingerprinter, WriteError> {
     let target = kept_secret(namespace, INSTALLATION_KEY);
-    let found = read_kept(client, &target).await?;
+    let found = match read_kept(client, &target).await {
+        Err(WriteError::NotInstalled(attempt)) => return make(client, &target, attempt).await,
+        found => found?,
+    };
     if !found.data.is_empty() {
         return fingerprinter(&target, found.data);
     }
@@ -49,15 +52,38 @@ pub async fn installation_key(client: &Client, namespace: &str) -> Result<Finger
     }
 }
 
+/// Makes the Secret where no installation of ours has: in the place of another system, whose rights may allow it.
+async fn make(client: &Client, target: &Target, missing: Attempt) -> Result<Fingerprinter, WriteError> {
+    let attempt = Attempt::new("create", target);
+    let key = random(&attempt)?;
+    let body = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": target.object.name() },
+        "data": { FIELD: ByteString(key.to_vec()) },
+    });
+    let path = target.kind.collection_path(target.object.namespace());
+    let call = Call::write(Method::POST, path, JSON, &body);
+    match judge(&attempt, call.send(client).await) {
+        Ok(_) => Ok(Fingerprinter::new(&key)),
+        // Another replica was faster: its key is the key.
+        Err(WriteError::Stale(_)) => fingerprinter(target, read_kept(client, target).await?.data),
+        Err(WriteError::Forbidden { .. }) => Err(WriteError::NotInstalled(missing)),
+        Err(error) => Err(error),
+    }
+}
+
 /// The fingerprinter of a dry run, which writes nothing: where nobody has filled the Secret yet, it has a key of its own.
 /// No object bears a fingerprint then, so the plan is the same with any key.
 pub async fn rehearsal_key(client: &Client, namespace: &str) -> Result<Fingerprinter, WriteError> {
     let target = kept_secret(namespace, INSTALLATION_KEY);
-    let found = read_kept(client, &target).await?;
-    if found.data.is_empty() {
+    let found = match read_kept(client, &target).await {
+        Err(WriteError::NotInstalled(_)) => BTreeMap::new(),
+        found => found?.data,
+    };
+    if found.is_empty() {
         return Ok(Fingerprinter::new(&random(&Attempt::new("read", &target))?));
     }
-    fingerprinter(&target, found.data)
+    fingerprinter(&target, found)
 }
 
 fn random(attempt: &Attempt) -> Result<[u8; LENGTH], WriteError> {

@@ -1,5 +1,6 @@
 //! The one task that writes events.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -9,7 +10,7 @@ use trustplane_plan::{Class, Classified as _};
 
 use super::Events;
 use super::series::Due;
-use super::wire::{self, EVENT, Reporter, Stored};
+use super::wire::{self, Dialect, Reporter, Stored};
 use crate::apply::{Attempt, Call, JSON, MERGE_PATCH, WriteError, judge};
 
 /// How long the last notes may take when the process ends.
@@ -22,6 +23,8 @@ pub struct Publisher {
     events: Events,
     client: Client,
     reporter: Reporter,
+    /// Whether the names of today are not for us.
+    speaks_core: AtomicBool,
 }
 
 impl std::fmt::Debug for Publisher {
@@ -42,6 +45,7 @@ impl Publisher {
             events,
             client,
             reporter,
+            speaks_core: AtomicBool::new(false),
         }
     }
 
@@ -108,32 +112,48 @@ impl Publisher {
 
     /// Starts a series, or goes on with one that is there: from this process, or from one before it.
     async fn publish(&self, due: &Due) -> Result<(), WriteError> {
+        let core = self.speaks_core.load(Ordering::Relaxed);
+        if !core {
+            match self.publish_as(due, Dialect::Events).await {
+                Err(WriteError::Forbidden { .. }) => {}
+                outcome => return outcome,
+            }
+        }
+        let outcome = self.publish_as(due, Dialect::Core).await;
+        if outcome.is_ok() {
+            self.speaks_core.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    async fn publish_as(&self, due: &Due, dialect: Dialect) -> Result<(), WriteError> {
         if !due.known {
-            match self.create(due).await {
+            match self.create(due, dialect).await {
                 Err(WriteError::Stale(_)) => {}
                 outcome => return outcome,
             }
         }
-        match self.stored(due).await {
-            Ok(stored) => self.go_on(due, &stored).await,
+        match self.stored(due, dialect).await {
+            Ok(stored) => self.go_on(due, dialect, &stored).await,
             // The API server forgets events after a while.
-            Err(WriteError::Stale(_)) => self.create(due).await,
+            Err(WriteError::Stale(_)) => self.create(due, dialect).await,
             Err(error) => Err(error),
         }
     }
 
-    async fn create(&self, due: &Due) -> Result<(), WriteError> {
-        let target = wire::target(due);
+    async fn create(&self, due: &Due, dialect: Dialect) -> Result<(), WriteError> {
+        let target = wire::target(due, dialect);
         let attempt = Attempt::new("create", &target);
-        let path = EVENT.collection_path(target.object.namespace());
-        let call = Call::write(Method::POST, path, JSON, &wire::event(due, &self.reporter));
+        let path = target.kind.collection_path(target.object.namespace());
+        let event = wire::event(due, dialect, &self.reporter);
+        let call = Call::write(Method::POST, path, JSON, &event);
         judge(&attempt, call.send(&self.client).await).map(drop)
     }
 
-    async fn stored(&self, due: &Due) -> Result<Stored, WriteError> {
-        let target = wire::target(due);
+    async fn stored(&self, due: &Due, dialect: Dialect) -> Result<Stored, WriteError> {
+        let target = wire::target(due, dialect);
         let attempt = Attempt::new("read", &target);
-        let call = Call::get(EVENT.object_path(&target.object), JSON);
+        let call = Call::get(target.kind.object_path(&target.object), JSON);
         let text = judge(&attempt, call.send(&self.client).await)?;
         serde_json::from_str(&text).map_err(|_| WriteError::Invalid {
             attempt,
@@ -141,10 +161,10 @@ impl Publisher {
         })
     }
 
-    async fn go_on(&self, due: &Due, stored: &Stored) -> Result<(), WriteError> {
-        let target = wire::target(due);
+    async fn go_on(&self, due: &Due, dialect: Dialect, stored: &Stored) -> Result<(), WriteError> {
+        let target = wire::target(due, dialect);
         let attempt = Attempt::new("update", &target);
-        let path = EVENT.object_path(&target.object);
+        let path = target.kind.object_path(&target.object);
         let call = Call::write(Method::PATCH, path, MERGE_PATCH, &wire::continuation(due, stored));
         judge(&attempt, call.send(&self.client).await).map(drop)
     }

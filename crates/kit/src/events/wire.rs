@@ -8,7 +8,35 @@ use trustplane_plan::{Kind, Note, ObjectRef, Scope, Severity, Target};
 
 use super::series::Due;
 
-pub(super) const EVENT: Kind = Kind::new("events.k8s.io", "v1", "Event", "events", Scope::Namespaced);
+/// Events as they are written today.
+const EVENT: Kind = Kind::new("events.k8s.io", "v1", "Event", "events", Scope::Namespaced);
+/// The same objects by the names of old.
+const CORE_EVENT: Kind = Kind::new("", "v1", "Event", "events", Scope::Namespaced);
+
+/// By which names the API server knows an event: rights are granted for each by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Those of today.
+    Events,
+    /// Those of old, which is all that the roles of many older systems grant.
+    Core,
+}
+
+impl Dialect {
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Events => EVENT,
+            Self::Core => CORE_EVENT,
+        }
+    }
+
+    fn field(self, today: &'static str, of_old: &'static str) -> &'static str {
+        match self {
+            Self::Events => today,
+            Self::Core => of_old,
+        }
+    }
+}
 
 /// The longest part of an object's name that goes into the name of its events.
 const MAX_STEM: usize = 200;
@@ -57,17 +85,17 @@ pub(super) fn name(note: &Note) -> String {
 }
 
 /// The event object of a note. Events on objects without a namespace live in `default`.
-pub(super) fn target(due: &Due) -> Target {
+pub(super) fn target(due: &Due, dialect: Dialect) -> Target {
     let namespace = due.note.about.object.namespace().unwrap_or("default");
     Target {
-        kind: EVENT,
+        kind: dialect.kind(),
         object: ObjectRef::new(Some(namespace), &due.name),
     }
 }
 
 /// The first event of a series.
-pub(super) fn event(due: &Due, reporter: &Reporter) -> Value {
-    let (note, target) = (&due.note, target(due));
+pub(super) fn event(due: &Due, dialect: Dialect, reporter: &Reporter) -> Value {
+    let (note, target) = (&due.note, target(due, dialect));
     let mut regarding = json!({
         "apiVersion": note.about.kind.api_version(), "kind": note.about.kind.kind,
         "name": note.about.object.name(), "uid": note.uid,
@@ -76,13 +104,16 @@ pub(super) fn event(due: &Due, reporter: &Reporter) -> Value {
         regarding["namespace"] = namespace.into();
     }
     let mut event = json!({
-        "apiVersion": EVENT.api_version(), "kind": EVENT.kind,
+        "apiVersion": target.kind.api_version(), "kind": target.kind.kind,
         "metadata": { "name": due.name, "namespace": target.object.namespace() },
         "eventTime": micros(due.first),
-        "reportingController": note.by.unwrap_or(&reporter.controller), "reportingInstance": reporter.instance,
-        "type": severity(note), "reason": note.reason, "action": note.action, "note": note.text(),
-        "regarding": regarding,
+        "reportingInstance": reporter.instance,
+        "type": severity(note), "reason": note.reason, "action": note.action,
     });
+    event[dialect.field("reportingController", "reportingComponent")] =
+        note.by.unwrap_or(&reporter.controller).into();
+    event[dialect.field("note", "message")] = note.text().into();
+    event[dialect.field("regarding", "involvedObject")] = regarding;
     // A series of one is no series.
     if due.pending > 1 {
         event["series"] = series(due.pending, due.last);

@@ -5,6 +5,9 @@ use trustplane_process::args::{BindAddress, CommonArgs};
 
 use crate::clients::KubeArgs;
 
+/// The name of a process that was given none.
+const NAME: &str = "trustplane-manager";
+
 /// All controllers of the capabilities that you choose, in one process.
 #[derive(Debug, Parser)]
 #[command(
@@ -40,16 +43,11 @@ pub struct ManagerArgs {
     )]
     pub(super) leader_elect: bool,
     /// Name of this process: of its Lease, its Service, its webhook configurations, and the prefix of its Secrets
-    #[arg(long, default_value = "trustplane-manager", value_name = "NAME")]
+    #[arg(long, default_value = NAME, value_name = "NAME")]
     pub(super) name: String,
-    /// Namespace of the installation
-    #[arg(
-        long,
-        env = "POD_NAMESPACE",
-        default_value = "trustplane",
-        value_name = "NAMESPACE"
-    )]
-    pub(super) namespace: String,
+    /// Namespace of the installation; without it that of the pod, or of the kubeconfig
+    #[arg(long, env = "POD_NAMESPACE", value_name = "NAMESPACE")]
+    namespace: Option<String>,
     /// Name of this pod, for the lease and the audit log; without it the name of the host
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub(super) pod: Option<String>,
@@ -66,6 +64,21 @@ pub struct ManagerArgs {
 }
 
 impl ManagerArgs {
+    /// The namespace of the installation: as told, or else where we run.
+    pub(super) fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("default")
+    }
+
+    /// Where we run, for when nobody told.
+    pub(super) fn run_in(&mut self, namespace: &str) {
+        self.namespace.get_or_insert_with(|| namespace.to_owned());
+    }
+
+    /// Whether the process has no name of its own.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.name == NAME
+    }
+
     /// Whether it takes part in the election. A dry run does not: it would keep the one that works from working.
     pub(super) fn elects(&self) -> bool {
         self.leader_elect && !self.dry_run

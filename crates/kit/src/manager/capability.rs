@@ -26,6 +26,8 @@ pub struct Capability {
     pub rights: fn() -> Rights,
     /// The least that it can do with: with these rights it runs, also without its kinds. If there is none, it needs all.
     pub least: Option<fn() -> Rights>,
+    /// The Lease of the system whose place it takes, if that has one.
+    pub lease_before: Option<&'static str>,
     /// How its Secrets are known, if it writes any. The chart has the API server keep its identity from all others.
     pub secrets: Option<fn() -> Mark>,
     /// Its webhooks.

@@ -91,6 +91,7 @@ mod tests {
             crds: Vec::new,
             rights: Rights::none,
             least: None,
+            lease_before: None,
             secrets: None,
             webhooks: Vec::new,
             start: std::sync::Arc::new(|_| Box::pin(async { Ok(()) })),

@@ -25,6 +25,8 @@ mod webhooks;
 
 use std::{error::Error, io::Write, process::ExitCode, sync::Arc};
 
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use trustplane_process::frame::{self, Frame};
@@ -100,7 +102,7 @@ fn print_description(version: &str, known: &[Capability]) -> Result<(), StartErr
 }
 
 fn run(
-    arguments: ManagerArgs,
+    mut arguments: ManagerArgs,
     component: &'static str,
     version: &'static str,
     known: &[Capability],
@@ -119,12 +121,14 @@ fn run(
             Fence::always()
         };
         let identity = Identity::new(component, version, arguments.pod.as_deref());
-        let clients = Clients::new(arguments.kube.config().await?, identity, fence)?;
+        let config = arguments.kube.config().await?;
+        arguments.run_in(&config.default_namespace);
+        let clients = Clients::new(config, identity, fence)?;
         let chosen = match named {
             Some(named) => named,
             None => possible(&clients, &arguments, known).await?,
         };
-        let context = context(&frame, clients, &arguments).await?;
+        let context = context(&frame, clients, &arguments, &chosen).await?;
         for capability in &chosen {
             (capability.start)(context.clone())
                 .await
@@ -151,7 +155,7 @@ async fn possible(
     arguments: &ManagerArgs,
     known: &[Capability],
 ) -> Result<Vec<Capability>, kube::Error> {
-    let facts = Facts::gather(&clients.call, &arguments.namespace, known).await?;
+    let facts = Facts::gather(&clients.call, arguments.namespace(), known).await?;
     let mut possible = Vec::new();
     for capability in known {
         let rights = if webhooks::are_served(arguments) {
@@ -175,11 +179,40 @@ async fn possible(
     Ok(possible)
 }
 
-async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Result<Context, StartError> {
+/// The Lease to lead by: that of a system whose place we take, if it is there and nobody gave us a name; else our own. So the
+/// two never write at once, as long as the other takes part in the election.
+async fn lease(
+    clients: &Clients,
+    arguments: &ManagerArgs,
+    chosen: &[Capability],
+) -> Result<String, kube::Error> {
+    let leases: Api<Lease> = Api::namespaced(clients.call.clone(), arguments.namespace());
+    let before = chosen.iter().filter_map(|capability| capability.lease_before);
+    for name in before.filter(|_| arguments.is_nameless()) {
+        match leases.get_opt(name).await {
+            Ok(Some(_)) => {
+                tracing::info!(lease = name, "leads by the Lease that is there");
+                return Ok(name.to_owned());
+            }
+            Ok(None) => {}
+            Err(kube::Error::Api(status)) if status.code == 403 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(arguments.name.clone())
+}
+
+async fn context(
+    frame: &Frame,
+    clients: Clients,
+    arguments: &ManagerArgs,
+    chosen: &[Capability],
+) -> Result<Context, StartError> {
     let writers = TaskTracker::new();
     let supervisor = frame.supervisor().clone();
     let leading = if arguments.elects() {
-        let election = Election::new(&clients, &arguments.namespace, &arguments.name, Timing::default());
+        let lease = lease(&clients, arguments, chosen).await?;
+        let election = Election::new(&clients, arguments.namespace(), &lease, Timing::default());
         let leading = election.leading();
         let drained = CancellationToken::new();
         supervisor.spawn("election", election.run(drained.clone()));
@@ -195,9 +228,9 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
         watch::Sender::new(true).subscribe()
     };
     let fingerprinter = if arguments.dry_run {
-        apply::rehearsal_key(&clients.unfenced, &arguments.namespace).await?
+        apply::rehearsal_key(&clients.unfenced, arguments.namespace()).await?
     } else {
-        apply::installation_key(&clients.unfenced, &arguments.namespace).await?
+        apply::installation_key(&clients.unfenced, arguments.namespace()).await?
     };
     let identity = &clients.identity;
     let (events, publisher) = Events::new(
@@ -222,7 +255,7 @@ async fn context(frame: &Frame, clients: Clients, arguments: &ManagerArgs) -> Re
         events,
         fingerprinter,
         leading,
-        namespace: Arc::from(arguments.namespace.as_str()),
+        namespace: Arc::from(arguments.namespace()),
         dry_run: arguments.dry_run,
         metrics: frame.metrics().clone(),
         clients,

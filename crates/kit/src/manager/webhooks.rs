@@ -76,7 +76,7 @@ pub async fn serve(
     let Some(listener) = arguments.webhook_bind_address.listen().await? else {
         return Ok(());
     };
-    let (namespace, name) = (arguments.namespace.as_str(), arguments.name.as_str());
+    let (namespace, name) = (arguments.namespace(), arguments.name.as_str());
     let authority = SharedAuthority::open(
         &context.clients,
         (namespace, &authority_name(name)),

@@ -42,11 +42,11 @@ pub struct CommonArgs {
 
     /// How log lines look.
     #[arg(long, value_enum, default_value_t, help_heading = "Process")]
-    pub log_format: LogFormat,
+    log_format: LogFormat,
 
     /// What is logged: a level, or a list such as `info,trustplane_kit=debug`.
     #[arg(long, value_name = "FILTER", default_value = "info", help_heading = "Process")]
-    pub log: String,
+    log: String,
 
     /// Where probes, metrics and debug state are served; `0` turns it off.
     #[arg(
@@ -68,6 +68,62 @@ pub struct CommonArgs {
     /// How long running work may take to end after a signal.
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration, help_heading = "Process")]
     pub shutdown_deadline: Duration,
+
+    #[command(flatten)]
+    zap: ZapArgs,
+}
+
+/// The flags by which operators in Go are told how to log. They are accepted, so that manifests of old go on working; our own
+/// say more.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ZapArgs {
+    #[arg(long, hide = true, value_parser = zap_level)]
+    zap_log_level: Option<&'static str>,
+    #[arg(long, hide = true)]
+    zap_devel: bool,
+    #[arg(long, hide = true, value_parser = zap_encoder)]
+    zap_encoder: Option<LogFormat>,
+    /// Our lines have no stack traces.
+    #[arg(long, hide = true)]
+    zap_stacktrace_level: Option<String>,
+    /// Our times have one form.
+    #[arg(long, hide = true)]
+    zap_time_encoding: Option<String>,
+}
+
+/// Levels by name, or how far below `info` to go.
+fn zap_level(text: &str) -> Result<&'static str, String> {
+    match text {
+        "debug" => Ok("debug"),
+        "info" => Ok("info"),
+        "error" | "panic" => Ok("error"),
+        other => match other.parse::<u8>() {
+            Ok(1) => Ok("debug"),
+            Ok(2..) => Ok("trace"),
+            _ => Err("must be debug, info, error, panic or a number above 0".to_owned()),
+        },
+    }
+}
+
+fn zap_encoder(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "json" => Ok(LogFormat::Json),
+        "console" => Ok(LogFormat::Pretty),
+        _ => Err("must be json or console".to_owned()),
+    }
+}
+
+impl CommonArgs {
+    /// What is logged.
+    pub fn log_filter(&self) -> &str {
+        let devel = self.zap.zap_devel.then_some("debug");
+        self.zap.zap_log_level.or(devel).unwrap_or(&self.log)
+    }
+
+    /// How log lines look.
+    pub fn log_format(&self) -> LogFormat {
+        self.zap.zap_encoder.unwrap_or(self.log_format)
+    }
 }
 
 /// How log lines look.

@@ -46,16 +46,16 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = EnvFilter::builder()
-        .parse(&args.log)
+        .parse(args.log_filter())
         .map_err(|source| TelemetryError::Filter {
-            filter: args.log.clone(),
+            filter: args.log_filter().to_owned(),
             source,
         })?;
     let log = subscriber()
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(colours);
-    Ok(match args.log_format {
+    Ok(match args.log_format() {
         LogFormat::Pretty => log.fmt_fields(pretty::Fields).event_format(pretty::Line).into(),
         LogFormat::Json => {
             let json = subscriber::format()

@@ -50,6 +50,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         crds: kinds,
         rights,
         least: Some(least),
+        lease_before: Some("jasm.codnod.io"),
         secrets: Some(|| mark("jasm")),
         webhooks: Vec::new,
         start: Arc::new(move |context: Context| {
