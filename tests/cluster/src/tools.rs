@@ -1,11 +1,13 @@
 //! The pinned tools: built once from the package registries, kept in the cache by the hash of what they are made of.
 //!
-//! The pins are the Go modules under `xtask/tools` and the table in this file, compiled in; no other place names a
-//! version. Two runs at once wait for each other, and an interrupted build leaves nothing that looks finished.
+//! The pins are what lies under `xtask/tools`, Go modules and Python requirements, and the table of crates, compiled in;
+//! no other place names a version. Two runs at once wait for each other, and an interrupted build leaves nothing that
+//! looks finished.
 
 mod cargo;
 pub mod debian;
 mod go;
+mod python;
 
 use std::ffi::OsString;
 use std::fs;
@@ -31,6 +33,8 @@ pub enum Tool {
     Probe,
     /// `helm`.
     Helm,
+    /// `moto_server`, the AWS of the tests.
+    Moto,
     /// `cargo-nextest`.
     Nextest,
     /// `cargo-deny`.
@@ -40,16 +44,18 @@ pub enum Tool {
 enum Recipe {
     Go(go::Module),
     Cargo(cargo::Package),
+    Python(python::Requirements),
 }
 
 impl Tool {
     /// All of them, in the order in which a cold run needs them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Etcd,
         Self::Kubernetes,
         Self::CoreDns,
         Self::Probe,
         Self::Helm,
+        Self::Moto,
         Self::Nextest,
         Self::Deny,
     ];
@@ -68,6 +74,7 @@ impl Tool {
             Self::CoreDns => "coredns",
             Self::Probe => "probe",
             Self::Helm => "helm",
+            Self::Moto => "moto",
             Self::Nextest => "cargo-nextest",
             Self::Deny => "cargo-deny",
         }
@@ -78,6 +85,7 @@ impl Tool {
         match self.recipe() {
             Recipe::Go(module) => module.version().map(str::to_owned),
             Recipe::Cargo(package) => Ok(package.version.to_owned()),
+            Recipe::Python(requirements) => requirements.version().map(str::to_owned),
         }
     }
 
@@ -88,6 +96,7 @@ impl Tool {
             Self::CoreDns => Recipe::Go(go::COREDNS),
             Self::Probe => Recipe::Go(go::PROBE),
             Self::Helm => Recipe::Go(go::HELM),
+            Self::Moto => Recipe::Python(python::MOTO),
             Self::Nextest => Recipe::Cargo(cargo::NEXTEST),
             Self::Deny => Recipe::Cargo(cargo::DENY),
         }
@@ -98,6 +107,7 @@ impl Tool {
         let inputs = match self.recipe() {
             Recipe::Go(module) => module.inputs()?,
             Recipe::Cargo(package) => package.inputs(),
+            Recipe::Python(requirements) => requirements.inputs(),
         };
         Ok(format!("{}-{}", self.name(), fingerprint(&inputs)))
     }
@@ -155,6 +165,7 @@ impl Toolchain {
         let binaries = match tool.recipe() {
             Recipe::Go(module) => module.build(&staging, &mut progress),
             Recipe::Cargo(package) => package.build(&staging, &mut progress),
+            Recipe::Python(requirements) => requirements.build(&staging, &mut progress),
         }
         .with_context(|| format!("build {}", tool.name()))?;
         let directory = self.cache.tools().join(name);

@@ -1,6 +1,7 @@
 //! The cluster that the tests share, one test at a time: they install cluster-wide objects.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 use trustplane_cluster::cache::{Cache, Lock};
-use trustplane_cluster::node::{self, Count, Options};
+use trustplane_cluster::node::{self, Cluster, Count, Options};
 use trustplane_cluster::tools::{Tool, Toolchain};
 
 use crate::chart::helm;
@@ -32,6 +33,8 @@ pub fn borrowed() -> Option<PathBuf> {
 /// A cluster with one node and the sample's image, for one test alone.
 #[derive(Debug)]
 pub struct Arena {
+    /// None where somebody lends us a cluster.
+    own: Option<Own>,
     kubectl: PathBuf,
     kubeconfig: PathBuf,
     plugin: PathBuf,
@@ -46,21 +49,40 @@ impl Arena {
         let run = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
         let name = format!("{}-e2e", run.as_deref().unwrap_or(SHARED));
         let turn = Lock::wait(&cache.clusters().join(format!(".{name}.turn")), "the e2e cluster")?;
-        let kubeconfig = match borrowed() {
-            Some(kubeconfig) => kubeconfig,
-            None => own_cluster(&name, run.is_some())?,
+        let (own, kubeconfig) = match borrowed() {
+            Some(kubeconfig) => (None, kubeconfig),
+            None => {
+                let own = Own::up(name, run.is_some())?;
+                let kubeconfig = own.cluster.control_plane().kubeconfig();
+                (Some(own), kubeconfig)
+            }
         };
         let arena = Self {
+            own,
             kubectl: Toolchain::new(&cache).ensure(Tool::Kubernetes)?.join("kubectl"),
             kubeconfig,
             plugin: program("kubectl-trustplane")?,
             home: tempfile::tempdir().context("make a home for helm")?,
             _turn: turn,
         };
+        arena.load("sample-manager")?;
         arena
             .remove_definitions()
             .context("clear away what an interrupted test left")?;
         Ok(arena)
+    }
+
+    /// Makes an image and loads it into the node. The nodes of a cluster that somebody lends us have the images.
+    pub fn load(&self, image: &str) -> Result<()> {
+        match &self.own {
+            Some(own) => own.load(image).with_context(|| format!("make the image {image}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The address of this machine that pods reach; none where somebody lends us a cluster, which may be anywhere.
+    pub fn machine_address(&self) -> Option<Ipv4Addr> {
+        self.own.as_ref().map(|own| own.cluster.machine_address())
     }
 
     /// `kubectl` as a user who may do everything.
@@ -127,18 +149,35 @@ impl Arena {
     }
 }
 
-/// A cluster of our own with the sample's image on its node; gives its kubeconfig.
-fn own_cluster(name: &str, of_a_run: bool) -> Result<PathBuf> {
-    let options = Options {
-        nodes: Count::One,
-        owner: None,
-    };
-    let cluster = node::up(name, &options)?;
-    // The cluster of a run sees one image. One that stays would keep an old one.
-    let loaded = cluster.control_plane().dir().join("sample-loaded");
-    if !of_a_run || !loaded.exists() {
-        say(xtask().args(["image", "sample-manager", "--load", name])).context("make the sample's image")?;
-        fs::write(&loaded, "").context("remember that the image is loaded")?;
+/// A cluster of our own.
+#[derive(Debug)]
+struct Own {
+    name: String,
+    cluster: Cluster,
+    /// Whether it lives for one run. It then sees one image of each name; a cluster that stays would keep an old one.
+    of_a_run: bool,
+}
+
+impl Own {
+    fn up(name: String, of_a_run: bool) -> Result<Self> {
+        let options = Options {
+            nodes: Count::One,
+            owner: None,
+        };
+        let cluster = node::up(&name, &options)?;
+        Ok(Self {
+            name,
+            cluster,
+            of_a_run,
+        })
     }
-    Ok(cluster.control_plane().kubeconfig())
+
+    fn load(&self, image: &str) -> Result<()> {
+        let loaded = self.cluster.control_plane().dir().join(format!("{image}-loaded"));
+        if self.of_a_run && loaded.exists() {
+            return Ok(());
+        }
+        say(xtask().args(["image", image, "--load", &self.name]))?;
+        fs::write(&loaded, "").context("remember that the image is loaded")
+    }
 }

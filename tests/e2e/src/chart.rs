@@ -1,4 +1,4 @@
-//! The chart put together for the sample manager, and what it renders.
+//! The chart put together for a manager, and what it renders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,25 +15,39 @@ use crate::{Said, program, say, try_say, xtask};
 #[derive(Debug)]
 pub struct Chart {
     directory: TempDir,
+    /// The image that it is for.
+    image: &'static str,
 }
 
 impl Chart {
+    /// The product's chart, as it is shipped with the manager that was built just now.
+    pub fn of_the_product() -> Result<Self> {
+        Self::of("trustplane-manager", "manager")
+    }
+
     /// The product's chart with the sample manager's rights, CRDs and webhooks.
     pub fn of_the_sample() -> Result<Self> {
+        Self::of("sample-manager", "sample-manager")
+    }
+
+    fn of(manager: &str, image: &'static str) -> Result<Self> {
         let directory = tempfile::tempdir().context("make a directory for the chart")?;
-        let manager = program("sample-manager")?;
+        let manager = program(manager)?;
         say(xtask()
             .args(["gen", "--out"])
             .arg(directory.path())
             .arg("--manager")
             .arg(manager))?;
-        Ok(Self { directory })
+        Ok(Self { directory, image })
     }
 
     /// The product's chart with these generated files in place of its own.
     pub fn with_files(files: &Path) -> Result<Self> {
         let directory = tempfile::tempdir().context("make a directory for the chart")?;
-        let chart = Self { directory };
+        let chart = Self {
+            directory,
+            image: "manager",
+        };
         let product = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/trustplane");
         fs::create_dir_all(chart.directory.path().join("charts"))
             .context("make a directory for the chart")?;
@@ -47,6 +61,11 @@ impl Chart {
             .arg(files)
             .arg(chart.file("files")))?;
         Ok(chart)
+    }
+
+    /// The image that it is for, as the value `image.repository` names it.
+    pub fn repository(&self) -> String {
+        format!("trustplane/{}", self.image)
     }
 
     /// Where it is.

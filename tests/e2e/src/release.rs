@@ -69,7 +69,7 @@ impl<'a> Release<'a> {
     pub fn install(&self, chart: &Chart, values: &[&str]) -> Result<()> {
         let mut helm = self.helm(&["upgrade", "--install", &self.name])?;
         helm.arg(chart.path()).args(["--wait", "--timeout", "2m"]);
-        helm.args(["--set", "image.repository=trustplane/sample-manager"]);
+        helm.args(["--set", &format!("image.repository={}", chart.repository())]);
         for value in values {
             helm.args(["--set", value]);
         }
@@ -92,14 +92,29 @@ impl<'a> Release<'a> {
             "2m",
         ])?)?;
         self.arena.remove_definitions()?;
+        self.remove_definitions()?;
         say(&mut self
             .arena
             .kubectl(&["delete", "namespace", &self.name, "--ignore-not-found", patience]))
         .map(drop)
     }
 
+    /// Removes the CRDs that this release brought, which no uninstall does. The next one could not take them up under
+    /// another name.
+    fn remove_definitions(&self) -> Result<()> {
+        let definitions = self.arena.read(&["get", "crd"])?;
+        for definition in definitions["items"].as_array().into_iter().flatten() {
+            let metadata = &definition["metadata"];
+            if metadata["annotations"]["meta.helm.sh/release-namespace"] == self.name.as_str() {
+                let name = metadata["name"].as_str().context("a name")?;
+                say(&mut self.arena.kubectl(&["delete", "crd", name, "--timeout=60s"]))?;
+            }
+        }
+        Ok(())
+    }
+
     /// What the cluster says of a failure, for whoever reads the log of the test.
-    fn explain(&self) {
+    pub fn explain(&self) {
         let questions: [&[&str]; 3] = [
             &["get", "pods", "--output", "wide"],
             &["get", "events", "--sort-by=.lastTimestamp"],

@@ -53,7 +53,8 @@ impl Release<'_> {
         })
     }
 
-    fn apply(&self, object: &Value) -> Result<()> {
+    /// Makes an object, or changes it.
+    pub fn apply(&self, object: &Value) -> Result<()> {
         let file = tempfile::NamedTempFile::new().context("make a file for a manifest")?;
         fs::write(file.path(), object.to_string()).context("write a manifest")?;
         let path = file.path().to_string_lossy().into_owned();

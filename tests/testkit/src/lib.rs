@@ -7,6 +7,7 @@
 //! - [`proxy`]: faults between a client and the API server, scripted by the test.
 //! - [`crash`]: a crash at every write, of a controller in this process or of a real binary.
 //! - [`canary`]: secret values, planted and searched for.
+//! - [`Moto`]: AWS, as far as its secrets and identities go.
 //!
 //! It knows nothing of the product and nothing of the kit, and there is no mock of the Kubernetes API in it.
 
@@ -14,6 +15,7 @@ mod account;
 pub mod audit;
 pub mod canary;
 pub mod crash;
+mod moto;
 mod plane;
 mod process;
 pub mod proxy;
@@ -23,6 +25,7 @@ mod wait;
 mod webhook;
 
 pub use account::{Account, Credentials, Instance};
+pub use moto::Moto;
 pub use plane::ControlPlane;
 pub use process::{Process, Program};
 pub use rights::Rules;

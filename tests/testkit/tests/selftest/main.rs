@@ -9,6 +9,7 @@
 )]
 
 mod audit;
+mod moto;
 mod proxy;
 mod sandbox;
 
