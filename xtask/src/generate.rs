@@ -11,9 +11,9 @@ mod kinds;
 mod tree;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::tools::{Tool, Toolchain};
 
@@ -66,7 +66,8 @@ fn product() -> Result<Tree> {
     let manager = image::compile("trustplane-manager", "trustplane-manager", Profile::Test)?;
     let plugin = image::compile("kubectl-trustplane", "kubectl-trustplane", Profile::Test)?;
     let helm = Toolchain::new(&Cache::locate()?).ensure(Tool::Helm)?.join("helm");
-    let xtask = std::env::current_exe().context("find this program")?;
+    // Not by its path: a build of the workspace may have put another file there since we were started.
+    let xtask = Path::new("/proc/self/exe");
 
     let description = Description::of(&manager)?;
     let mut tree = chart::files(&description)?;
@@ -86,7 +87,7 @@ fn product() -> Result<Tree> {
     let programs = [
         Program {
             typed: "cargo xtask",
-            path: &xtask,
+            path: xtask,
         },
         Program {
             typed: "kubectl trustplane",

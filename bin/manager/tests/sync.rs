@@ -56,6 +56,11 @@ impl Stage {
     }
 
     async fn start(&self, log: &str) -> Result<(Instance, Process)> {
+        self.start_as("manager", log).await
+    }
+
+    /// A replica.
+    async fn start_as(&self, name: &str, log: &str) -> Result<(Instance, Process)> {
         let namespace = self.sandbox.namespace();
         let program = Program::new(env!("CARGO_BIN_EXE_trustplane-manager"))
             .arg("--capabilities=sync")
@@ -66,7 +71,7 @@ impl Stage {
             .arg(format!("--log={log}"))
             .arg(format!("--sync-namespaces={namespace}"))
             .arg(format!("--sync-file-root={}", self.files.path().display()));
-        let instance = self.account.instance("manager").await?.through(&self.proxy);
+        let instance = self.account.instance(name).await?.through(&self.proxy);
         let running = program.start(&instance)?;
         Ok((instance, running))
     }
@@ -209,6 +214,29 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
         .await?
         .assert_rights_used_are_rights_granted(&stage.account);
     Ok(())
+}
+
+#[tokio::test]
+async fn of_two_replicas_one_writes_and_the_other_takes_over() -> Result<()> {
+    let stage = Stage::new(ControlPlane::shared().await?, "manager-two").await?;
+    let (_, leader) = stage.start_as("first", "info").await?;
+    fs::write(stage.file("one"), r#"{"a":"1"}"#)?;
+    stage.pod("one", "first", "").await?;
+    wait_for_some(&stage.secrets(), "first", DEADLINE, |_| true).await?;
+    let (second, standby) = stage.start_as("second", "info").await?;
+    let looked = Match::any().resource("leases").by(&second);
+    stage.proxy.wait_for(&looked, 2, DEADLINE).await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    fs::write(stage.file("two"), r#"{"a":"2"}"#)?;
+    stage.pod("two", "second", "").await?;
+    wait_for_some(&stage.secrets(), "second", DEADLINE, |_| true).await?;
+    mark.since().await?.by(&second).assert_silent();
+
+    leader.kill().await?;
+    fs::write(stage.file("three"), r#"{"a":"3"}"#)?;
+    stage.pod("three", "third", "").await?;
+    wait_for_some(&stage.secrets(), "third", DEADLINE, |_| true).await?;
+    standby.kill().await
 }
 
 #[tokio::test]

@@ -24,7 +24,8 @@ A capability that is enabled by name switches the choice from "all but the disab
 {{/*
 The processes of the manager, as JSON {"processes": [...]}: one for all capabilities, or one for each.
 A process is a name (of its Deployment, ServiceAccount, Lease, Service), a component label, its capabilities with all
-their CRDs and webhooks, and what the values say of its size.
+their CRDs and webhooks, the namespaces that it is kept to (none if one of its capabilities is not), and what the values
+say of its size.
 */}}
 {{- define "trustplane.processes" -}}
 {{- $fullname := include "trustplane.fullname" . -}}
@@ -52,12 +53,18 @@ their CRDs and webhooks, and what the values say of its size.
 {{- range $process := $processes -}}
 {{- $crds := list -}}
 {{- $webhooks := list -}}
+{{- $namespaces := list -}}
+{{- $kept := true -}}
 {{- range $process.capabilities -}}
+{{- $own := dig .name "namespaces" list $.Values.capabilities -}}
+{{- $namespaces = concat $namespaces $own | uniq -}}
+{{- if not $own }}{{ $kept = false }}{{ end -}}
 {{- $crds = concat $crds (.crds | default list) -}}
 {{- $webhooks = concat $webhooks (.webhooks | default list) -}}
 {{- end -}}
 {{- $_ := set $process "crds" $crds -}}
 {{- $_ := set $process "webhooks" $webhooks -}}
+{{- $_ := set $process "namespaces" ($kept | ternary $namespaces list) -}}
 {{- end -}}
 {{- dict "processes" $processes | toJson -}}
 {{- end -}}

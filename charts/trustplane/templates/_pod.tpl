@@ -4,6 +4,11 @@
 {{- with include "trustplane.names" .process.capabilities }}
 - --capabilities={{ . }}
 {{- end }}
+{{- range $capability := .process.capabilities }}
+{{- with dig $capability.name "namespaces" list $.root.Values.capabilities }}
+- --{{ $capability.name }}-namespaces={{ join "," . }}
+{{- end }}
+{{- end }}
 - --name={{ .process.name }}
 - --admin-bind-address=:8080
 - --webhook-bind-address={{ if .process.webhooks }}:9443{{ else }}0{{ end }}

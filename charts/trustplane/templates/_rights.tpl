@@ -1,6 +1,7 @@
 {{/*
 A Role or ClusterRole and its binding to a process, or nothing when there is nothing to permit.
-Takes root, process, kind (Role or ClusterRole), name and rules.
+Takes root, process, kind (Role or ClusterRole), name, rules, and perhaps namespaces: then a ClusterRole is bound in those
+alone.
 */}}
 {{- define "trustplane.grant" -}}
 {{- if .rules }}
@@ -16,13 +17,27 @@ metadata:
     {{- include "trustplane.labels" . | nindent 4 }}
 rules:
   {{- toYaml .rules | replace "$(PROCESS)" .process.name | nindent 2 }}
+{{- if eq .kind "Role" }}
+{{- include "trustplane.binding" (merge (dict "in" .root.Release.Namespace) .) }}
+{{- else if .namespaces }}
+{{- range .namespaces }}
+{{- include "trustplane.binding" (merge (dict "in" .) $) }}
+{{- end }}
+{{- else }}
+{{- include "trustplane.binding" . }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A role bound to a process: in a namespace (`in`), or everywhere. Takes root, process, kind and name. */}}
+{{- define "trustplane.binding" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
-kind: {{ .kind }}Binding
+kind: {{ if .in }}Role{{ else }}ClusterRole{{ end }}Binding
 metadata:
   name: {{ .name }}
-  {{- if eq .kind "Role" }}
-  namespace: {{ .root.Release.Namespace }}
+  {{- with .in }}
+  namespace: {{ . }}
   {{- end }}
   labels:
     {{- include "trustplane.labels" . | nindent 4 }}
@@ -34,5 +49,4 @@ subjects:
   - kind: ServiceAccount
     name: {{ .process.name }}
     namespace: {{ .root.Release.Namespace }}
-{{- end }}
 {{- end -}}

@@ -17,5 +17,7 @@
 //! assert_eq!(spec.rules[0].effect, Effect::Allow);
 //! ```
 
+#![deny(missing_docs)]
+
 pub mod selector;
 pub mod sync;

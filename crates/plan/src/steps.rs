@@ -16,6 +16,8 @@ pub struct Plan<A = Never> {
     pub steps: Vec<Step<A>>,
     /// When to look again even if nothing happens.
     pub look_again: Option<Duration>,
+    /// Whether that look can wait behind all others: it has failed before, and nothing has changed since.
+    pub patient: bool,
 }
 
 /// No outside call: the type has no value.
@@ -27,6 +29,7 @@ impl<A> Default for Plan<A> {
         Self {
             steps: Vec::new(),
             look_again: None,
+            patient: false,
         }
     }
 }

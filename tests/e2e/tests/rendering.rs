@@ -7,6 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -183,6 +184,35 @@ fn with_one_deployment_for_each_capability_no_account_has_the_others_rights() {
         "one Deployment would take the other's pods"
     );
     assert!(!names(&objects).contains(&"Deployment/tp-trustplane-manager".to_owned()));
+}
+
+#[test]
+fn a_capability_can_be_kept_to_some_namespaces() {
+    let objects = objects(&[
+        "capabilities.alpha.enabled=true",
+        "capabilities.alpha.namespaces={a,b}",
+    ]);
+    let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
+    assert_eq!(of("ClusterRoleBinding").count(), 0);
+    let bound: BTreeSet<_> = of("RoleBinding")
+        .filter(|binding| binding["roleRef"]["kind"] == "ClusterRole")
+        .map(|binding| {
+            let text = |field: &str| binding["metadata"][field].as_str().unwrap_or_default();
+            format!("{}/{}", text("namespace"), text("name"))
+        })
+        .collect();
+    let expected = [
+        "a/tp-trustplane-capability-alpha",
+        "a/tp-trustplane-manager",
+        "b/tp-trustplane-capability-alpha",
+        "b/tp-trustplane-manager",
+    ];
+    assert_eq!(bound, expected.map(str::to_owned).into());
+    let deployment = find(&objects, "Deployment/tp-trustplane-manager");
+    assert_eq!(
+        argument(deployment, "--alpha-namespaces=").as_deref(),
+        Some("a,b")
+    );
 }
 
 #[test]

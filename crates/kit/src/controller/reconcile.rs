@@ -29,7 +29,10 @@ enum Settled {
     /// There is nothing to do for this key until something happens to it.
     Nothing,
     /// A plan was carried out, perhaps one without steps.
-    Planned { look_again: Option<Duration> },
+    Planned {
+        look_again: Option<Duration>,
+        patient: bool,
+    },
 }
 
 impl<C: Controller> Reconciler<C> {
@@ -109,17 +112,21 @@ impl<C: Controller> Reconciler<C> {
         let plan = self.controller.decide(&input, self.options.clock.now());
         // It may be large or secret, and is of no further use.
         drop(input);
-        let look_again = plan.look_again;
+        let (look_again, patient) = (plan.look_again, plan.patient);
         self.controller.execute(plan, &self.executor).await?;
-        Ok(Settled::Planned { look_again })
+        Ok(Settled::Planned { look_again, patient })
     }
 
     fn settled(&self, key: &C::Key, settled: &Settled) -> Outcome {
-        let Settled::Planned { look_again } = *settled else {
+        let Settled::Planned { look_again, patient } = *settled else {
             return Outcome::Success { look_again: None };
         };
         if let Some(resync) = self.options.resync {
             self.queue.add_after(key.clone(), Lane::Bulk, spread(resync, key));
+        }
+        if let Some(wait) = look_again.filter(|_| patient) {
+            self.queue.add_after(key.clone(), Lane::Bulk, wait);
+            return Outcome::Success { look_again: None };
         }
         Outcome::Success { look_again }
     }

@@ -30,6 +30,9 @@ pub struct SyncArgs {
     /// Serve only these namespaces, separated by commas; roles in them are enough then
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     sync_namespaces: Option<Vec<String>>,
+    /// Look only at pods with these labels, such as jasm.codnod.io/sync=true: it spares memory where few pods ask
+    #[arg(long, value_name = "SELECTOR")]
+    sync_pod_selector: Option<String>,
     /// Offer the provider "env": variables whose names begin with this; the rest of the name is the path
     #[arg(long, value_name = "PREFIX")]
     sync_env_prefix: Option<String>,
@@ -82,6 +85,11 @@ impl SyncArgs {
     /// The namespaces to serve; all if none is named.
     pub(crate) fn namespaces(&self) -> Option<Vec<String>> {
         self.sync_namespaces.clone()
+    }
+
+    /// Which pods to look at; all if nothing is said.
+    pub(crate) fn pod_selector(&self) -> Option<String> {
+        self.sync_pod_selector.clone()
     }
 
     /// What decides about requests.

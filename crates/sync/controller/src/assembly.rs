@@ -41,6 +41,8 @@ pub struct Setup {
     pub policy: PolicyMode,
     /// The namespaces to serve; all if none is named.
     pub namespaces: Option<Vec<String>>,
+    /// A label selector for the pods to look at; all if there is none.
+    pub pod_selector: Option<String>,
     /// Whom to ask.
     pub exchange: Exchange,
     /// The files that stores may read.
@@ -59,6 +61,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         settings,
         policy,
         namespaces,
+        pod_selector,
         exchange,
         files,
     } = setup;
@@ -74,7 +77,10 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     }));
     let asks = || {
         let providers = exchange.names();
-        let alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
+        let mut alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
+        if let Some(selector) = &pod_selector {
+            alive = alive.labels(selector);
+        }
         bench.watches.subscribe(within(alive, namespaces.as_deref()))
     };
     let (pods, pods_again) = (asks(), asks());
@@ -138,19 +144,23 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     };
     let itself = |change: &Change<()>| [change.object().clone()];
     let pod = |change: &Change<Option<Box<Asks>>>| [change.object().clone()];
-    let normal = |_: &Change<Option<Box<Asks>>>| Lane::Normal;
+    // A pod cannot start before its Secret is there: it comes before every refresh, and those before what has failed.
+    let urgent = |_: &Change<Option<Box<Asks>>>| Lane::Urgent;
     let news = heed(exchange.clone(), all_pods, ledger, of_secrets.clone());
     let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
         ("sync-news", Box::pin(news)),
         (
             "sync-pods",
-            Box::pin(feed(pods, of_secrets.clone(), normal, concerned)),
+            Box::pin(feed(pods, of_secrets.clone(), urgent, concerned)),
         ),
         (
             "sync-secrets",
             Box::pin(feed(secrets, of_secrets.clone(), |_| Lane::Normal, itself)),
         ),
-        ("sync-annotated", Box::pin(feed(pods_again, of_pods, normal, pod))),
+        (
+            "sync-annotated",
+            Box::pin(feed(pods_again, of_pods, |_| Lane::Normal, pod)),
+        ),
     ];
     feeds.extend(world.feeds(&of_secrets, &named, &exchange));
     Assembly {

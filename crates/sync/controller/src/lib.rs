@@ -61,6 +61,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
                     settings: arguments.settings(),
                     policy: arguments.policy(),
                     namespaces: arguments.namespaces(),
+                    pod_selector: arguments.pod_selector(),
                     exchange: Exchange::new(registry, &context.metrics),
                     files,
                 };

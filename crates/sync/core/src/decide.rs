@@ -15,13 +15,14 @@ use trustplane_plan::{
 };
 
 use crate::adopt::may_adopt;
+use crate::beat::{Beat, until};
 use crate::claims::Claim;
 use crate::data::Data;
 use crate::fetch::{FetchError, Fetched};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, Source};
 use crate::shape::{Shaped, key_missing, shape};
-use crate::situation::{Assessment, Beat, Cause, Live, Record, Settings, Situation, assess, until};
+use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess};
 use crate::state::{self, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION};
 
 /// How often a Secret of somebody else is looked at again: nothing tells us when it goes.
@@ -307,6 +308,7 @@ impl Decision<'_> {
             _ => at,
         });
         self.record.retry_at = at;
+        self.plan.patient = true;
         if let Some(at) = at {
             self.plan.look_again_in(until(self.situation.looked, at));
         }

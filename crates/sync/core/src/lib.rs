@@ -21,6 +21,7 @@
 //! ```
 
 pub mod adopt;
+mod beat;
 pub mod claims;
 pub mod complain;
 pub mod data;

@@ -100,24 +100,28 @@ pub(crate) fn remove(directory: &Path) -> Result<()> {
 }
 
 fn end_members(directory: &Path) -> Result<()> {
-    let members = members(directory)?;
-    if members.is_empty() {
-        return Ok(());
-    }
-    for member in &members {
+    let mut seen = members(directory)?;
+    for member in &seen {
         member.signal(Signal::TERM)?;
     }
-    if wait::patiently(GRACE, || Ok(process_ids(directory)?.is_empty()))? {
-        return Ok(());
+    let empty = || Ok(process_ids(directory)?.is_empty());
+    if !wait::patiently(GRACE, empty)? {
+        // Again and again, as a member may fork between the look and the signal.
+        wait::patiently(KILL_LIMIT, || {
+            let members = self::members(directory)?;
+            for member in &members {
+                member.signal(Signal::KILL)?;
+            }
+            seen.extend(members);
+            empty()
+        })?;
     }
-    // Again and again, as a member may fork between the look and the signal.
-    let empty = wait::patiently(KILL_LIMIT, || {
-        for member in self::members(directory)? {
-            member.signal(Signal::KILL)?;
-        }
-        Ok(process_ids(directory)?.is_empty())
+    // A process that is about to end has left its group, but not yet its namespaces.
+    let gone = wait::patiently(KILL_LIMIT, || {
+        let alive = seen.iter().map(Identity::alive).collect::<Result<Vec<_>>>()?;
+        Ok(!alive.contains(&true) && empty()?)
     })?;
-    if !empty {
+    if !gone {
         bail!(
             "processes {:?} have not ended {KILL_LIMIT:?} after SIGKILL",
             process_ids(directory)?

@@ -9,6 +9,7 @@
 
 mod conflicts;
 mod crashes;
+mod defects;
 mod definitions;
 mod drift;
 mod faults;

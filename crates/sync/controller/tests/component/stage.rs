@@ -48,6 +48,7 @@ fn under(policy: PolicyMode, mock: &Mock, looks: &Looks) -> InProcess {
         let setup = Setup {
             policy,
             files: None,
+            pod_selector: None,
             settings: Settings {
                 fresh_for: Duration::from_secs(2),
                 ..Settings::default()

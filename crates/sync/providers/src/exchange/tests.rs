@@ -1,0 +1,239 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::future::{BoxFuture, join_all};
+use futures::stream::BoxStream;
+
+use super::*;
+use crate::mock::Mock;
+use crate::outage::unavailable;
+
+fn question(path: &str) -> Question {
+    let source = Source {
+        provider: Some("mock".to_owned()),
+        store: None,
+        path: path.to_owned(),
+        version: None,
+    };
+    Question::of(&source, "shop", None)
+}
+
+fn exchange(mock: &Mock) -> Exchange {
+    Exchange::new(Registry::default().with(mock.clone()), &Metrics::new())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_questions_about_fifty_secrets_are_one_call() {
+    let mock = Mock::default();
+    (0..50).for_each(|n| mock.set(&format!("p{n}"), "x"));
+    let exchange = exchange(&mock);
+    let questions: Vec<_> = (0..1000).map(|n| question(&format!("p{}", n % 50))).collect();
+    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(mock.calls().iter().map(Vec::len).collect::<Vec<_>>(), [50]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_asked_in_parts() {
+    let mock = Mock::default();
+    mock.delay(Duration::from_secs(1));
+    let exchange = exchange(&mock);
+    let questions: Vec<_> = (0..450).map(|n| question(&format!("p{n}"))).collect();
+    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.as_ref().err() == Some(&FetchError::NotFound))
+    );
+    assert_eq!(
+        mock.calls().iter().map(Vec::len).collect::<Vec<_>>(),
+        [200, 200, 50]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_on_its_way_is_not_sent_twice_and_never_answered_with_the_past() {
+    let mock = Mock::default();
+    mock.set("p", "old");
+    mock.delay(Duration::from_secs(1));
+    let exchange = exchange(&mock);
+    let first = tokio::spawn({
+        let exchange = exchange.clone();
+        async move { exchange.ask(&question("p")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(mock.asked_for("p"), 1, "it is on its way");
+    let late = question("p");
+    let (one, other) = tokio::join!(exchange.ask(&late), exchange.ask(&late));
+    assert_eq!(
+        mock.asked_for("p"),
+        2,
+        "asked once more, after the first has come back, for both"
+    );
+    assert!(one.is_ok() && other.is_ok() && first.await.is_ok_and(|answer| answer.is_ok()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_takes_nobody_along() {
+    let mock = Mock::default();
+    mock.set("p", "x");
+    mock.delay(Duration::from_secs(1));
+    let exchange = exchange(&mock);
+    let asked = question("p");
+    let impatient = tokio::time::timeout(Duration::from_millis(1), exchange.ask(&asked));
+    let (impatient, patient) = tokio::join!(impatient, exchange.ask(&asked));
+    assert!(impatient.is_err() && patient.is_ok());
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_has_is_no_store() {
+    let exchange = Exchange::new(Registry::default(), &Metrics::new());
+    assert_eq!(
+        exchange.ask(&question("p")).await.err(),
+        Some(FetchError::NoStore)
+    );
+}
+
+/// Falls over at its first call.
+struct Clumsy(AtomicU32);
+
+impl Provider for Clumsy {
+    fn name(&self) -> &'static str {
+        "mock"
+    }
+
+    fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
+        Box::pin(async move {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) > 0, "fell over");
+            wanted.iter().map(|_| Err(FetchError::NotFound)).collect()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_falls_over_can_be_asked_again() {
+    let exchange = Exchange::new(
+        Registry::default().with(Clumsy(AtomicU32::new(0))),
+        &Metrics::new(),
+    );
+    assert_eq!(
+        exchange.ask(&question("p")).await.err(),
+        Some(unavailable("the question was dropped"))
+    );
+    assert_eq!(
+        exchange.ask(&question("p")).await.err(),
+        Some(FetchError::NotFound)
+    );
+}
+
+/// Tells of changes, and answers by namespace.
+struct Talkative {
+    mock: Mock,
+    changes: Mutex<Option<BoxStream<'static, String>>>,
+}
+
+impl Provider for Talkative {
+    fn name(&self) -> &'static str {
+        "mock"
+    }
+
+    fn identity(&self) -> Identity {
+        Identity::Namespace
+    }
+
+    fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
+        self.mock.fetch(wanted)
+    }
+
+    fn changes(&self) -> Option<BoxStream<'static, String>> {
+        self.changes.lock().unwrap().take()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_tells_can_be_read_and_namespaces_do_not_share_answers() {
+    let (sender, changes) = futures::channel::mpsc::unbounded();
+    let mock = Mock::default();
+    let talkative = Talkative {
+        mock: mock.clone(),
+        changes: Mutex::new(Some(Box::pin(changes))),
+    };
+    let exchange = Exchange::new(Registry::default().with(talkative), &Metrics::new());
+    let source = Source {
+        provider: Some("mock".to_owned()),
+        store: None,
+        path: "/p".to_owned(),
+        version: None,
+    };
+    let questions = ["a", "b"].map(|namespace| Question::of(&source, namespace, None));
+    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    assert_eq!(answers.len(), 2);
+    assert_eq!(mock.asked_for("/p"), 2);
+    for path in ["p", "q", "p"] {
+        sender.unbounded_send(path.to_owned()).unwrap();
+    }
+    let mut news = exchange.news().await;
+    if news.len() == 1 {
+        news.extend(exchange.news().await);
+    }
+    let about: Vec<bool> = news.iter().map(|news| news.is_about(&source)).collect();
+    assert_eq!(about, [true, false]);
+}
+
+/// Opens stores on a provider in memory.
+struct Doors {
+    mock: Mock,
+    opened: Mutex<Vec<Option<u64>>>,
+    next: Mutex<Result<u64, FetchError>>,
+}
+
+impl Opener for Doors {
+    fn open<'a>(
+        &'a self,
+        _store: &'a str,
+        before: Option<u64>,
+    ) -> BoxFuture<'a, Result<Option<crate::Opened>, FetchError>> {
+        self.opened.lock().unwrap().push(before);
+        let next = self.next.lock().unwrap().clone();
+        Box::pin(async move {
+            let content = next?;
+            Ok((before != Some(content)).then(|| crate::Opened {
+                provider: Arc::new(self.mock.clone()),
+                content,
+            }))
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
+    let mock = Mock::default();
+    mock.set("p", "x");
+    let doors = Arc::new(Doors {
+        mock,
+        opened: Mutex::default(),
+        next: Mutex::new(Ok(1)),
+    });
+    let exchange = Exchange::new(Registry::default(), &Metrics::new()).with_stores(doors.clone());
+    let source = Source {
+        provider: None,
+        store: Some("s".to_owned()),
+        path: "p".to_owned(),
+        version: None,
+    };
+    let ask = async |revision: &str| {
+        let question = Question::of(&source, "shop", Some(&revision.into()));
+        exchange.ask(&question).await.map(drop)
+    };
+    assert_eq!([ask("1").await, ask("1").await], [Ok(()), Ok(())]);
+    assert_eq!(ask("2").await, Ok(()), "another revision is another store");
+    tokio::time::advance(LOOK_AGAIN).await;
+    assert_eq!(ask("2").await, Ok(()));
+    *doors.next.lock().unwrap() = Err(unavailable("no API server"));
+    tokio::time::advance(LOOK_AGAIN).await;
+    assert_eq!(ask("2").await, Ok(()), "what was read before still counts");
+    assert!(ask("3").await.is_err());
+    exchange.close("s");
+    assert!(ask("2").await.is_err());
+    let opened = [None, None, Some(1), Some(1), None, None];
+    assert_eq!(*doors.opened.lock().unwrap(), opened);
+}
