@@ -43,7 +43,7 @@ async fn follows(stage: &Stage, value: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_refused_write_is_done_again_and_costs_no_further_call() -> Result<()> {
+async fn a_refused_write_is_done_again_without_a_storm_of_calls() -> Result<()> {
     let (stage, proxy, instance, running) = behind_a_proxy("refused").await?;
     let answers = [
         Answer::conflict(),
