@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::identity::Identity;
+use crate::wait;
 
 /// The environment variable that every process of a cluster carries, with the cluster's directory as its value.
 /// Children that leave their parent (the shims of containerd) keep it, and so can be found and ended.
@@ -21,6 +22,9 @@ const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 /// The shell holds the process back until its identity is recorded. When the recorder dies first, the pipe closes
 /// and the process ends without having run; so at no moment does a process run that no state file names.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
+
+/// What the kernel may take to put one program in the place of another, or to end a process that has left its memory.
+const TRANSIT_LIMIT: Duration = Duration::from_secs(15);
 
 /// What to start, and how.
 #[derive(Debug, Clone)]
@@ -161,7 +165,8 @@ fn open_log(path: &Path) -> Result<File> {
         .with_context(|| format!("open {}", path.display()))
 }
 
-/// The processes that carry the marker of this cluster, recorded or not.
+/// The processes that carry the marker of this cluster, recorded or not. One that is about to end has no environment
+/// any more, but is still in its namespaces, so it is waited for.
 pub fn marked(cluster_dir: &Path) -> Result<Vec<Identity>> {
     let mut wanted = format!("{MARKER}=").into_bytes();
     wanted.extend_from_slice(cluster_dir.as_os_str().as_encoded_bytes());
@@ -171,6 +176,7 @@ pub fn marked(cluster_dir: &Path) -> Result<Vec<Identity>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
+        wait::patiently(TRANSIT_LIMIT, || Ok(!Identity::in_transit(pid)?))?;
         // Gone since the listing, or another user's: neither can be ours.
         let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
             continue;
@@ -188,7 +194,6 @@ pub fn marked(cluster_dir: &Path) -> Result<Vec<Identity>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait;
 
     const LIMIT: Duration = Duration::from_secs(20);
 

@@ -56,6 +56,14 @@ impl Identity {
         })
     }
 
+    /// Whether the process that has this pid now has no program: it is between two, or it is about to end and still in
+    /// its namespaces. Neither its arguments nor its environment can be read then, whatever they were.
+    pub(crate) fn in_transit(pid: i32) -> Result<bool> {
+        // Gone since, which the other look finds too.
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        Ok(arguments.is_empty() && Stat::read(pid)?.is_some_and(|stat| !stat.ended && !stat.kernel))
+    }
+
     /// Sends a signal to exactly this process; false when it has ended before.
     pub fn signal(&self, signal: Signal) -> Result<bool> {
         match self.handle()? {
@@ -125,9 +133,12 @@ fn reap(handle: &OwnedFd) {
     );
 }
 
+/// What `/proc/<pid>/stat` tells, by the numbers of its fields in proc(5).
 struct Stat {
     started: u64,
     ended: bool,
+    /// A thread of the kernel, which never runs a program.
+    kernel: bool,
 }
 
 impl Stat {
@@ -145,10 +156,19 @@ impl Stat {
 
     /// The command name stands in brackets and may itself hold brackets and spaces.
     fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
-        let ended = matches!(fields.next()?, "Z" | "X" | "x");
-        let started = fields.nth(18)?.parse().ok()?;
-        Some(Self { started, ended })
+        const OF_THE_KERNEL: u64 = 0x0020_0000;
+        let fields: Vec<&str> = text
+            .get(text.rfind(')')? + 1..)?
+            .split_ascii_whitespace()
+            .collect();
+        // The third field is the first behind the name.
+        let field = |number: usize| fields.get(number - 3).copied();
+        let flags: u64 = field(9)?.parse().ok()?;
+        Some(Self {
+            started: field(22)?.parse().ok()?,
+            ended: matches!(field(3)?, "Z" | "X" | "x"),
+            kernel: flags & OF_THE_KERNEL != 0,
+        })
     }
 }
 
@@ -218,8 +238,26 @@ mod tests {
 
     #[test]
     fn a_command_name_with_brackets_does_not_confuse_the_start_time() {
-        let tail = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
+        let tail = "S 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 4711 23";
         let stat = Stat::parse(&format!("42 (a) b ) {tail}")).unwrap();
         assert_eq!((stat.started, stat.ended), (4711, false));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_is_told_from_a_process_that_has_lost_its_program() {
+        let kernel = |flags: u64| {
+            let line = format!("2 (kthreadd) S 0 0 0 0 -1 {flags} 10 11 12 13 14 15 16 17 18 19 20 21 22");
+            Stat::parse(&line).unwrap().kernel
+        };
+        assert!(kernel(0x0020_8040) && !kernel(0x0040_0100));
+        // One with an empty environment has a program all the same.
+        let mut bare = Command::new("sleep").arg("600").env_clear().spawn().unwrap();
+        let pid = bare.id().cast_signed();
+        crate::wait::until("the program", Duration::from_secs(10), || {
+            Ok((!Identity::in_transit(pid)?).then_some(()))
+        })
+        .unwrap();
+        bare.kill().unwrap();
+        bare.wait().unwrap();
     }
 }

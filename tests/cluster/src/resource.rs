@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::daemon;
 use crate::identity::Identity;
 use crate::node::control_group;
+use crate::wait;
+
+/// What it may take until no process is left that left its parent.
+const DESCENDANTS_LIMIT: Duration = Duration::from_secs(60);
 
 /// One thing that `up` made. All but processes are recorded before they are made, so removing one that does not
 /// exist is no error.
@@ -86,10 +90,17 @@ impl Resource {
 }
 
 fn end_descendants(cluster_dir: &Path, survivors: &[Identity]) -> Result<()> {
-    for process in daemon::marked(cluster_dir)? {
-        if !survivors.contains(&process) {
+    // Again and again, as one may fork between the look and its end.
+    let ended = wait::patiently(DESCENDANTS_LIMIT, || {
+        let mut left = daemon::marked(cluster_dir)?;
+        left.retain(|process| !survivors.contains(process));
+        for process in &left {
             process.stop(Duration::from_secs(2))?;
         }
+        Ok(left.is_empty())
+    })?;
+    if !ended {
+        bail!("after {DESCENDANTS_LIMIT:?} of ending them, processes of the cluster are still there");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! A rotation under a stream of admission calls that must not fail.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -79,11 +80,21 @@ impl Probe<'_> {
         self.sandbox.register_validating("probe", &[nobody]).await?;
         let mut object = K::default();
         object.meta_mut().name = Some("probe".to_owned());
+        let (begun, answered) = (Cell::new(0), Cell::new(0));
         until("the API server to obey a configuration", DEADLINE, || async {
+            begun.update(|calls| calls + 1);
             let made = self.sandbox.api::<K>().create(&dry_run(), &object).await;
+            answered.update(|calls| calls + 1);
             Ok(made.is_err().then_some(()))
         })
         .await
+        .with_context(|| {
+            format!(
+                "of {} writes of {plural} it let {} through",
+                begun.get(),
+                answered.get()
+            )
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! HTTP, with limits: a deadline for each exchange, no redirects, and an answer that is not too large.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -12,7 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Makes HTTP calls. A cheap clone.
 #[derive(Clone)]
-pub(super) struct Web(reqwest::Client);
+pub(super) struct Web(Arc<Inner>);
+
+/// The client is made with the first call: it reads and keeps every certificate that the machine trusts, and many a
+/// process never calls.
+struct Inner {
+    more: Vec<reqwest::Certificate>,
+    client: OnceLock<reqwest::Client>,
+}
 
 /// Why there is no answer, or no good one. The texts are ours.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -41,16 +49,25 @@ impl Web {
             Some(pem) => reqwest::Certificate::from_pem_bundle(pem.as_bytes())
                 .map_err(|_| WebError::Transport("the CA bundle cannot be read"))?,
         };
-        let client = reqwest::Client::builder()
-            .tls_certs_merge(more)
+        Ok(Self(Arc::new(Inner {
+            more,
+            client: OnceLock::new(),
+        })))
+    }
+
+    fn client(&self) -> Result<&reqwest::Client, WebError> {
+        if let Some(client) = self.0.client.get() {
+            return Ok(client);
+        }
+        let made = reqwest::Client::builder()
+            .tls_certs_merge(self.0.more.clone())
             .connect_timeout(CONNECT)
             .timeout(PATIENCE)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            .build();
-        client
-            .map(Self)
-            .map_err(|_| WebError::Transport("the HTTP client cannot be made"))
+            .build()
+            .map_err(|_| WebError::Transport("the HTTP client cannot be made"))?;
+        Ok(self.0.client.get_or_init(|| made))
     }
 
     /// Sends a POST with these headers.
@@ -60,7 +77,7 @@ impl Web {
         headers: &[(&'static str, String)],
         body: Vec<u8>,
     ) -> Result<Answer, WebError> {
-        let mut request = self.0.post(url).body(body);
+        let mut request = self.client()?.post(url).body(body);
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -74,7 +91,7 @@ impl Web {
             .map(|(name, value)| format!("{name}={}", escape(value)))
             .collect();
         let request = self
-            .0
+            .client()?
             .post(url)
             .header("content-type", "application/x-www-form-urlencoded")
             .body(body.join("&"));
@@ -88,7 +105,7 @@ impl Web {
         header: Option<(&'static str, &str)>,
         patience: Duration,
     ) -> Result<Secret<String>, WebError> {
-        let mut request = self.0.get(url).timeout(patience);
+        let mut request = self.client()?.get(url).timeout(patience);
         if let Some((name, value)) = header {
             request = request.header(name, value);
         }
@@ -102,7 +119,7 @@ impl Web {
         (name, value): (&'static str, &str),
         patience: Duration,
     ) -> Result<Secret<String>, WebError> {
-        text(exchange(self.0.put(url).timeout(patience).header(name, value)).await?)
+        text(exchange(self.client()?.put(url).timeout(patience).header(name, value)).await?)
     }
 }
 
