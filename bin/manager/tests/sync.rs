@@ -56,13 +56,13 @@ impl Stage {
     }
 
     async fn start(&self, log: &str) -> Result<(Instance, Process)> {
-        self.start_as("manager", log).await
+        self.start_as("manager", log, &[]).await
     }
 
     /// A replica.
-    async fn start_as(&self, name: &str, log: &str) -> Result<(Instance, Process)> {
+    async fn start_as(&self, name: &str, log: &str, more: &[String]) -> Result<(Instance, Process)> {
         let namespace = self.sandbox.namespace();
-        let program = Program::new(env!("CARGO_BIN_EXE_trustplane-manager"))
+        let mut program = Program::new(env!("CARGO_BIN_EXE_trustplane-manager"))
             .arg("--capabilities=sync")
             .arg(format!("--name={MANAGER}"))
             .arg("--admin-bind-address=127.0.0.1:0")
@@ -71,6 +71,9 @@ impl Stage {
             .arg(format!("--log={log}"))
             .arg(format!("--sync-namespaces={namespace}"))
             .arg(format!("--sync-file-root={}", self.files.path().display()));
+        for argument in more {
+            program = program.arg(argument);
+        }
         let instance = self.account.instance(name).await?.through(&self.proxy);
         let running = program.start(&instance)?;
         Ok((instance, running))
@@ -219,11 +222,11 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
 #[tokio::test]
 async fn of_two_replicas_one_writes_and_the_other_takes_over() -> Result<()> {
     let stage = Stage::new(ControlPlane::shared().await?, "manager-two").await?;
-    let (_, leader) = stage.start_as("first", "info").await?;
+    let (_, leader) = stage.start_as("first", "info", &[]).await?;
     fs::write(stage.file("one"), r#"{"a":"1"}"#)?;
     stage.pod("one", "first", "").await?;
     wait_for_some(&stage.secrets(), "first", DEADLINE, |_| true).await?;
-    let (second, standby) = stage.start_as("second", "info").await?;
+    let (second, standby) = stage.start_as("second", "info", &[]).await?;
     let looked = Match::any().resource("leases").by(&second);
     stage.proxy.wait_for(&looked, 2, DEADLINE).await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
@@ -295,5 +298,45 @@ async fn no_value_shows_anywhere() -> Result<()> {
         .collect();
     search.json("the audit log of our writes", &sent)?;
     search.assert_clean();
+    running.kill().await
+}
+
+#[tokio::test]
+async fn secrets_of_the_namespaces_that_the_admin_offers_are_given_with_consent() -> Result<()> {
+    let stage = Stage::new(ControlPlane::shared().await?, "offered").await?;
+    let source = Sandbox::new("source").await?;
+    let consent = json!({"trustplane.io/sync-to-namespaces": stage.sandbox.namespace()});
+    for (name, annotations) in [("open", consent), ("closed", json!({}))] {
+        let secret =
+            json!({"metadata": {"name": name, "annotations": annotations}, "stringData": {"a": "1"}});
+        source
+            .api::<Secret>()
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+    }
+    let more = [
+        format!("--sync-kubernetes-namespaces={}", source.namespace()),
+        "--sync-policy=off".to_owned(),
+    ];
+    let (_, running) = stage.start_as("manager", "info", &more).await?;
+    for name in ["open", "closed"] {
+        let path = format!("{}/{name}", source.namespace());
+        let asks = format!("provider: kubernetes\npath: {path}\nsecretName: {name}\n");
+        stage.asking(name, &asks).await?;
+    }
+    wait_for_some(&stage.secrets(), "open", DEADLINE, |live| {
+        live.data.as_ref().is_some_and(|data| data["a"].0 == b"1")
+    })
+    .await?;
+    let events: Api<Event> = stage.sandbox.api();
+    eventually(&events, &Select::default(), DEADLINE, |found| {
+        let refused = |event: &&Event| {
+            let note = event.note.as_deref().unwrap_or_default();
+            note.ends_with("it does not exist, or is not offered to this namespace")
+        };
+        found.values().find(refused).map(drop)
+    })
+    .await?;
+    assert!(stage.secrets().get_opt("closed").await?.is_none());
     running.kill().await
 }

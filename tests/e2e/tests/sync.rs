@@ -1,5 +1,5 @@
-//! Secret sync on a real node: what AWS has, a pod reads as a variable and as a file, also when it has changed there. AWS is
-//! played by moto, which listens on the machine's side of the link to the cluster.
+//! Secret sync on a real node, kept to one namespace: what AWS has, a pod reads as a variable and as a file, also when it has
+//! changed there. AWS is played by moto, which listens on the machine's side of the link to the cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ use trustplane_cluster::node::PROBE_IMAGE;
 use trustplane_cluster::wait;
 use trustplane_e2e::chart::Chart;
 use trustplane_e2e::scenario::PATIENCE;
-use trustplane_e2e::{Arena, Release, say};
+use trustplane_e2e::{Arena, Release, say, try_say};
 use trustplane_testkit::Moto;
 use trustplane_testkit::canary::{Canary, Search};
 
@@ -57,6 +57,11 @@ async fn a_pod_reads_what_aws_has_and_sees_it_change() {
         .unwrap();
     assert_eq!(file(&release), first.value());
     assert_eq!(variable(&release).as_deref(), Some(first.value()));
+    assert_eq!(
+        [NAME, "kube-system"].map(|namespace| may_list_secrets(&release, namespace)),
+        [true, false],
+        "it is kept to one namespace"
+    );
 
     let changed = json!({ "SecretId": PATH, "SecretString": content(&second) });
     moto.secrets_manager(REGION, "PutSecretValue", &changed)
@@ -100,6 +105,7 @@ fn values(moto: &Moto) -> Vec<String> {
     let (_, port) = moto.endpoint().rsplit_once(':').unwrap();
     let mut values = vec![
         "deployment.replicas=1".to_owned(),
+        format!("capabilities.sync.namespaces[0]={NAME}"),
         format!("networkPolicy.extraEgress[0].ports[0].port={port}"),
     ];
     let variables = [
@@ -113,6 +119,13 @@ fn values(moto: &Moto) -> Vec<String> {
         values.push(format!("deployment.extraEnv[{index}].value={value}"));
     }
     values
+}
+
+fn may_list_secrets(release: &Release<'_>, namespace: &str) -> bool {
+    let user = format!("--as=system:serviceaccount:{NAME}:{NAME}-trustplane-manager");
+    let namespace = format!("--namespace={namespace}");
+    let asked = try_say(&mut release.kubectl(&["auth", "can-i", "list", "secrets", &user, &namespace]));
+    asked.unwrap().status.success()
 }
 
 /// A workload that cannot start before its Secret is there.

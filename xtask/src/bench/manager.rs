@@ -78,13 +78,25 @@ pub fn run(plane: &ControlPlane, results: &Path) -> Result<()> {
 /// What the manager finds in its namespace. No node is there, so the only manager that runs is ours.
 fn install(plane: &ControlPlane) -> Result<()> {
     let manifests = run::root().join("deploy/manifests/trustplane.yaml");
-    let mut kubectl = Command::new(plane.kubernetes().join("kubectl"));
-    kubectl
-        .arg("--kubeconfig")
-        .arg(plane.kubeconfig())
-        .args(["apply", "--server-side", "--filename"])
-        .arg(manifests);
-    run::output(&mut kubectl).map(drop)
+    let kubectl = || {
+        let mut kubectl = Command::new(plane.kubernetes().join("kubectl"));
+        kubectl.arg("--kubeconfig").arg(plane.kubeconfig());
+        kubectl
+    };
+    run::output(
+        kubectl()
+            .args(["apply", "--server-side", "--filename"])
+            .arg(manifests),
+    )?;
+    // The API server takes a moment until it serves a new kind, which is not the manager's.
+    let served = [
+        "wait",
+        "--for=condition=established",
+        "crd",
+        "--all",
+        "--timeout=30s",
+    ];
+    run::output(kubectl().args(served)).map(drop)
 }
 
 /// A manager that runs until this is dropped.

@@ -29,10 +29,7 @@ enum Settled {
     /// There is nothing to do for this key until something happens to it.
     Nothing,
     /// A plan was carried out, perhaps one without steps.
-    Planned {
-        look_again: Option<Duration>,
-        patient: bool,
-    },
+    Planned { look_again: Option<(Duration, Lane)> },
 }
 
 impl<C: Controller> Reconciler<C> {
@@ -112,21 +109,18 @@ impl<C: Controller> Reconciler<C> {
         let plan = self.controller.decide(&input, self.options.clock.now());
         // It may be large or secret, and is of no further use.
         drop(input);
-        let (look_again, patient) = (plan.look_again, plan.patient);
+        let lane = if plan.patient { Lane::Bulk } else { Lane::Normal };
+        let look_again = plan.look_again.map(|wait| (wait, lane));
         self.controller.execute(plan, &self.executor).await?;
-        Ok(Settled::Planned { look_again, patient })
+        Ok(Settled::Planned { look_again })
     }
 
     fn settled(&self, key: &C::Key, settled: &Settled) -> Outcome {
-        let Settled::Planned { look_again, patient } = *settled else {
+        let Settled::Planned { look_again } = *settled else {
             return Outcome::Success { look_again: None };
         };
         if let Some(resync) = self.options.resync {
             self.queue.add_after(key.clone(), Lane::Bulk, spread(resync, key));
-        }
-        if let Some(wait) = look_again.filter(|_| patient) {
-            self.queue.add_after(key.clone(), Lane::Bulk, wait);
-            return Outcome::Success { look_again: None };
         }
         Outcome::Success { look_again }
     }

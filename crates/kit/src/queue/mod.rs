@@ -92,8 +92,8 @@ impl Lane {
 pub enum Outcome {
     /// All is well. The backoff of the key is reset.
     Success {
-        /// When to work on it again even if nothing happens.
-        look_again: Option<Duration>,
+        /// When to work on it again even if nothing happens, and in which lane.
+        look_again: Option<(Duration, Lane)>,
     },
     /// It failed, and will be tried again as [`Retry`] says.
     Failed {

@@ -187,9 +187,8 @@ impl<K: Key> Schedule<K> {
         match outcome {
             Outcome::Success { look_again } => {
                 entry.trouble = None;
-                if let Some(wait) = look_again {
-                    next.get_or_insert(Next::new(Lane::Normal))
-                        .at(Lane::Normal, after(now, wait));
+                if let Some((wait, lane)) = look_again {
+                    next.get_or_insert(Next::new(lane)).at(lane, after(now, wait));
                 }
             }
             Outcome::Failed { class, retry_after } => {

@@ -14,8 +14,8 @@ use trustplane_plan::{Keep, ObjectRef};
 use trustplane_sync_core::pod::Asks;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
-use trustplane_sync_providers::Exchange;
 use trustplane_sync_providers::file::Files;
+use trustplane_sync_providers::{Exchange, Registry};
 
 use crate::args::PolicyMode;
 use crate::asks::PodAsks;
@@ -44,7 +44,7 @@ pub struct Setup {
     /// A label selector for the pods to look at; all if there is none.
     pub pod_selector: Option<String>,
     /// Whom to ask.
-    pub exchange: Exchange,
+    pub registry: Registry,
     /// The files that stores may read.
     pub files: Option<Arc<Files>>,
 }
@@ -62,11 +62,11 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         policy,
         namespaces,
         pod_selector,
-        exchange,
+        registry,
         files,
     } = setup;
     let world = World::watch(bench, policy);
-    let exchange = exchange.with_stores(Arc::new(Doors {
+    let doors = Doors {
         stores: world.stores.store(),
         writer: bench.writer(MANAGER),
         namespace: bench.namespace.clone(),
@@ -74,7 +74,8 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         watches: bench.watches.clone(),
         files,
         metrics: bench.metrics.clone(),
-    }));
+    };
+    let exchange = Exchange::new(registry, Some(Arc::new(doors)), &bench.metrics);
     let asks = || {
         let providers = exchange.names();
         let mut alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);

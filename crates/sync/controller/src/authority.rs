@@ -11,6 +11,7 @@ use trustplane_api::sync::{PolicySpec, Quota};
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::watch::{Payload, Project, ProjectError, Store, Watched};
 use trustplane_plan::{Meta, ObjectRef};
+use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::namespace::chooses;
 use trustplane_sync_core::pod::Pod;
 use trustplane_sync_core::policy::{Policy, Rules};
@@ -136,6 +137,14 @@ impl Accounts {
             pod.service_account = account;
         }
         Ok(())
+    }
+
+    /// As whom a pod runs that has a provider asked on behalf of its account.
+    pub async fn asking(&self, pod: &Pod, writer: &Writer) -> Result<Arc<str>, FetchError> {
+        let unavailable = |what: String| FetchError::Unavailable { what };
+        let found = self.of(pod, writer).await;
+        let found = found.map_err(|error| unavailable(format!("the pod cannot be read: {error}")))?;
+        found.ok_or_else(|| unavailable("the pod is gone".to_owned()))
     }
 
     /// Drops what is known of a pod.

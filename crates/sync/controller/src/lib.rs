@@ -40,7 +40,6 @@ pub use assembly::{Setup, run_alone};
 use trustplane_kit::manager::{Capability, Context, StartError};
 use trustplane_kit::rights::{Rights, WATCH};
 use trustplane_sync_core::state::mark;
-use trustplane_sync_providers::Exchange;
 
 /// The capability.
 pub fn capability(arguments: SyncArgs) -> Capability {
@@ -62,7 +61,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
                     policy: arguments.policy(),
                     namespaces: arguments.namespaces(),
                     pod_selector: arguments.pod_selector(),
-                    exchange: Exchange::new(registry, &context.metrics),
+                    registry,
                     files,
                 };
                 assembly::start(&context, setup);

@@ -1,6 +1,6 @@
 //! The controller of Secrets: it reads what is known, asks providers if there is a cause, and lets the core decide.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,18 +231,24 @@ impl Secrets {
     }
 
     async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Answers) -> Answers {
-        let sources: BTreeSet<&Source> = winners.iter().map(|winner| &winner.request.source).collect();
-        let asked = sources.into_iter().map(|source| async move {
+        // The first of those that want the same speaks for them.
+        let sources: BTreeMap<&Source, &Claim<'_>> = winners
+            .iter()
+            .rev()
+            .map(|winner| (&winner.request.source, winner))
+            .collect();
+        let asked = sources.into_iter().map(|(source, claim)| async move {
             let answer = match held.get(source) {
                 Some(answer) => answer.clone(),
-                None => self.ask_provider(situation, source).await,
+                None => self.ask_provider(situation, claim).await,
             };
             (source.clone(), answer)
         });
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask_provider(&self, situation: &Situation, source: &Source) -> Answer {
+    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>) -> Answer {
+        let source = &claim.request.source;
         let namespace = situation.secret.namespace().unwrap_or_default();
         if let Some(quota) = situation.rules.quota() {
             self.quotas
@@ -251,8 +257,9 @@ impl Secrets {
         }
         let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
         let revision = store.map(|store| &store.revision);
+        let question = Question::of(source, namespace, revision);
         self.exchange
-            .ask(&Question::of(source, namespace, revision))
+            .ask(&question, self.accounts.asking(claim.pod, &self.writer))
             .await
     }
 

@@ -15,15 +15,9 @@ pub(crate) struct Beat {
 impl Beat {
     pub fn new(interval: Duration, name: &str) -> Self {
         let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
-        let hash = digest(&SHA256, name.as_bytes());
-        let phase = hash
-            .as_ref()
-            .iter()
-            .take(7)
-            .fold(0_i64, |sum, byte| sum << 8 | i64::from(*byte));
         Self {
             interval,
-            phase: phase.rem_euclid(interval),
+            phase: dice(name).rem_euclid(interval),
         }
     }
 
@@ -38,6 +32,18 @@ impl Beat {
         let next = self.last(now).as_millisecond().saturating_add(self.interval);
         Timestamp::from_millisecond(next).unwrap_or(Timestamp::MAX)
     }
+}
+
+/// A number that belongs to a name, by chance but always the same.
+fn dice(name: &str) -> i64 {
+    let hash = digest(&SHA256, name.as_bytes());
+    let first = hash.as_ref().iter().take(7);
+    first.fold(0, |sum, byte| sum << 8 | i64::from(*byte))
+}
+
+/// The same between nought and one.
+pub(crate) fn unit(name: &str) -> f64 {
+    f64::from((dice(name) >> 24) as u32) / f64::from(u32::MAX)
 }
 
 /// How long it is until then.

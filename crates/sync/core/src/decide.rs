@@ -18,12 +18,14 @@ use crate::adopt::may_adopt;
 use crate::beat::{Beat, until};
 use crate::claims::Claim;
 use crate::data::Data;
-use crate::fetch::{FetchError, Fetched};
+use crate::fetch::{FetchError, Fetched, Lease};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, Source};
 use crate::shape::{Shaped, key_missing, shape};
 use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess};
-use crate::state::{self, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION};
+use crate::state::{
+    self, LEASE, Leased, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION,
+};
 
 /// How often a Secret of somebody else is looked at again: nothing tells us when it goes.
 const TAKEN: Duration = Duration::from_secs(5 * 60);
@@ -195,6 +197,7 @@ impl Decision<'_> {
             made.missing.extend(missing);
             made.providers.insert(fetched.provider);
             made.versions.extend(fetched.version.clone());
+            made.leases.extend(fetched.lease.clone());
             for (key, value) in data {
                 made.data.entry(key).or_insert(value);
             }
@@ -275,7 +278,10 @@ impl Decision<'_> {
             .with("data", Json::Object(encoded))
             .annotation(SOURCE_PATH, &paths(assessment))
             .annotation(REQUESTED_BY, workload)
-            .annotation(STATE, &state::state(&assessment.request, &made.data))
+            .annotation(
+                STATE,
+                &state::state(&assessment.request, &made.data, !made.leases.is_empty()),
+            )
             .stamp(
                 SYNCED_AT,
                 &self.situation.looked.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -285,6 +291,9 @@ impl Decision<'_> {
         }
         if !made.versions.is_empty() {
             wish = wish.annotation(VERSION, &made.versions.join(","));
+        }
+        if let Some(leases) = Leased::annotation(&made.leases, self.situation.looked) {
+            wish = wish.annotation(LEASE, &leases);
         }
         wish
     }
@@ -397,6 +406,7 @@ struct Made {
     missing: Vec<String>,
     providers: BTreeSet<&'static str>,
     versions: Vec<String>,
+    leases: Vec<Lease>,
 }
 
 struct Failure {

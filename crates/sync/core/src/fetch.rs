@@ -15,6 +15,18 @@ pub struct Fetched {
     pub payload: Payload,
     /// What the provider calls this version.
     pub version: Option<String>,
+    /// For how long the content is good, if it ends.
+    pub lease: Option<Lease>,
+}
+
+/// The life of a secret that a provider has made for whoever asked. To ask again makes another one, so nobody asks before it
+/// is time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// What the provider calls it.
+    pub id: String,
+    /// How long it lasts from now on.
+    pub lasts: Duration,
 }
 
 /// Why a provider did not give a secret. The texts are ours: no request ids, no values, so that equal causes make equal

@@ -15,7 +15,7 @@ use crate::fetch::FetchError;
 use crate::pod::Pod;
 use crate::policy::{AUDITED, Allowance, Requester, Rules};
 use crate::reason::{Problem, Reason};
-use crate::state::{REQUESTED_BY, Standing, request_state, standing, synced_at};
+use crate::state::{Leased, REQUESTED_BY, Standing, request_state, standing, synced_at};
 
 /// What the admin has set.
 #[derive(Debug, Clone)]
@@ -169,6 +169,14 @@ impl Situation {
             _ => Ok(allowance),
         }
     }
+
+    /// When what the Secret holds has to be asked for again, because it will end.
+    fn lease_due(&self) -> Option<Timestamp> {
+        let Live::Ours(live) = &self.live else {
+            return None;
+        };
+        Leased::of(live).map(|leased| leased.due(&self.secret))
+    }
 }
 
 /// Why a provider is asked.
@@ -189,6 +197,8 @@ pub enum Cause {
     Push,
     /// It is time.
     Refresh,
+    /// What the Secret holds will end before long.
+    Lease,
     /// It failed before.
     Retry,
 }
@@ -243,6 +253,7 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
         .flatten();
     let waits = [
         refresh.map(|beat| beat.next(situation.looked)),
+        situation.lease_due(),
         situation.record.retry_at,
     ];
     let look_again = waits
@@ -302,6 +313,10 @@ fn cause(
         // It does not tell which forced sync it has seen; this process may remember.
         Standing::Inherited if is_forced(shares) && !same_request => return Some(Cause::Changed),
         Standing::Intact | Standing::Inherited => {}
+    }
+    // To ask again would make another one, whoever has come and whatever the interval.
+    if let Some(due) = situation.lease_due() {
+        return (due <= situation.looked).then_some(Cause::Lease);
     }
     let fresh = SignedDuration::try_from(settings.fresh_for).unwrap_or(SignedDuration::MAX);
     // What happened before this process began is known from the Secret alone: a pod that is only just older than us may have

@@ -3,12 +3,19 @@
 use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use jiff::Timestamp;
-use trustplane_plan::{Kind, Mark, Meta, Scope};
+use jiff::{SignedDuration, Timestamp};
+use trustplane_plan::{Kind, Mark, Meta, ObjectRef, Scope};
 
+use crate::beat::unit;
 use crate::claims::Claim;
 use crate::data::Data;
+use crate::fetch::Lease;
 use crate::situation::Stores;
+
+/// The least time between two questions about what is leased.
+const PAUSE: SignedDuration = SignedDuration::from_secs(2);
+/// What stands behind the hashes if the content is leased.
+const LEASED: &str = ".leased";
 
 /// Secrets, as watches and plans name them.
 pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
@@ -27,7 +34,10 @@ pub const SYNCED_AT: &str = "jasm.codnod.io/synced-at";
 pub const VERSION: &str = "jasm.codnod.io/version";
 /// The annotation with the workload that the Secret was made for.
 pub const REQUESTED_BY: &str = "trustplane.io/requested-by";
-/// The annotation with what it was made from, and which keys it got: two short hashes of what metadata shows anyway.
+/// The annotation with the time from and until which leases of the content run, and what their providers call them.
+pub const LEASE: &str = "trustplane.io/lease";
+/// The annotation with what it was made from, and which keys it got: two short hashes of what metadata shows anyway. Then
+/// whether the content is leased.
 pub const STATE: &str = "trustplane.io/sync-state";
 
 /// How our Secrets are known; those of JASM, by either of its names, are ours too.
@@ -71,8 +81,47 @@ pub fn keys_state<'a>(keys: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The annotation of a Secret that is about to be written.
-pub fn state(request: &str, data: &Data) -> String {
-    format!("{request}.{}", keys_state(data.keys().map(String::as_str)))
+pub fn state(request: &str, data: &Data, leased: bool) -> String {
+    let keys = keys_state(data.keys().map(String::as_str));
+    format!("{request}.{keys}{}", if leased { LEASED } else { "" })
+}
+
+/// The leases of a Secret's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leased {
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Leased {
+    /// The annotation for content that was fetched now.
+    pub fn annotation(leases: &[Lease], now: Timestamp) -> Option<String> {
+        let shortest = leases.iter().map(|lease| lease.lasts).min()?;
+        let lasts = SignedDuration::try_from(shortest).unwrap_or(SignedDuration::MAX);
+        let until = now.saturating_add(lasts).unwrap_or(Timestamp::MAX);
+        let ids: Vec<&str> = leases.iter().map(|lease| lease.id.as_str()).collect();
+        Some(format!("{now:.0}/{until:.0} {}", ids.join(" ")))
+    }
+
+    /// What a live Secret says, if it was us who wrote it.
+    pub fn of(live: &Meta) -> Option<Self> {
+        let ours = live.fields.has_field(&["metadata", "annotations"], LEASE);
+        let annotation = live.annotations.get(LEASE).filter(|_| ours)?;
+        let (times, _) = annotation.split_once(' ')?;
+        let (from, until) = times.split_once('/')?;
+        Some(Self {
+            from: from.parse().ok()?,
+            until: until.parse().ok()?,
+        })
+    }
+
+    /// When it is time to ask again: about two thirds through, not the same for all that began together. However short a
+    /// life a provider gives, it is not asked without a pause.
+    pub fn due(&self, secret: &ObjectRef) -> Timestamp {
+        let life = self.until.duration_since(self.from);
+        let part = life.mul_f64(0.6 + 0.14 * unit(&secret.to_string()));
+        self.from.saturating_add(part.max(PAUSE)).unwrap_or(self.until)
+    }
 }
 
 fn short_hash(bytes: &[u8]) -> String {
@@ -114,9 +163,14 @@ pub fn standing(live: &Meta, request: &str, path: &str) -> Standing {
         };
     };
     let (made_for, keys) = state.split_once('.').unwrap_or((state, ""));
+    let (keys, leased) = match keys.strip_suffix(LEASED) {
+        Some(keys) => (keys, true),
+        None => (keys, false),
+    };
     let held = |parent: &[&str], names: &[&str]| names.iter().all(|name| live.fields.has_field(parent, name));
     let untouched = held(&["metadata", "labels"], &[MANAGED_BY, PROVIDER])
         && held(&["metadata", "annotations"], &[SOURCE_PATH, STATE, REQUESTED_BY])
+        && held(&["metadata", "annotations"], &[LEASE]) == leased
         && keys_state(live.fields.children(&["data"])) == keys;
     match (untouched, made_for == request) {
         (_, false) => Standing::Outdated,

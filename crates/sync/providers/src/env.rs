@@ -38,6 +38,7 @@ impl Env {
             provider: "env",
             payload: Payload::Bytes(Value::new(value)),
             version: None,
+            lease: None,
         })
     }
 }
@@ -65,7 +66,7 @@ mod tests {
         let locator = |path: &str, version: Option<&str>| Locator {
             path: path.to_owned(),
             version: version.map(str::to_owned),
-            on_behalf_of: None,
+            on_behalf_of: crate::Principal::Process,
         };
         let wanted = [
             locator("shop/db", None),

@@ -19,7 +19,7 @@ use trustplane_process::metrics::Metrics;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_core::request::Source;
 
-use crate::{Identity, Locator, Opener, Provider, Registry};
+use crate::{Identity, Locator, Opener, Principal, Provider, Registry};
 use desk::Desk;
 use news::Board;
 pub use news::News;
@@ -91,8 +91,8 @@ struct ProviderLabel {
 }
 
 impl Exchange {
-    /// Asks these providers.
-    pub fn new(registry: Registry, metrics: &Metrics) -> Self {
+    /// Asks these providers, and stores that are opened by this.
+    pub fn new(registry: Registry, opener: Option<Arc<dyn Opener>>, metrics: &Metrics) -> Self {
         let saved = metrics.shared(|registry| {
             let saved = Family::<ProviderLabel, Counter>::default();
             let help = "questions that were answered by the answer to another one";
@@ -101,24 +101,11 @@ impl Exchange {
         });
         Self(Arc::new(Inner {
             registry,
-            opener: None,
+            opener,
             providers: Mutex::default(),
             stores: Mutex::default(),
             board: Board::default(),
             saved: saved.0,
-        }))
-    }
-
-    /// The same providers, and stores that are opened by this.
-    #[must_use]
-    pub fn with_stores(&self, opener: Arc<dyn Opener>) -> Self {
-        Self(Arc::new(Inner {
-            registry: self.0.registry.clone(),
-            opener: Some(opener),
-            providers: Mutex::default(),
-            stores: Mutex::default(),
-            board: Board::default(),
-            saved: self.0.saved.clone(),
         }))
     }
 
@@ -127,15 +114,25 @@ impl Exchange {
         self.0.registry.names()
     }
 
-    /// Asks a question and waits for the answer.
-    pub async fn ask(&self, question: &Question) -> Answer {
+    /// Asks a question and waits for the answer. `account` finds out as whom the asking pod runs, and is waited for only if
+    /// the answer hangs on that.
+    pub async fn ask(
+        &self,
+        question: &Question,
+        account: impl Future<Output = Result<Arc<str>, FetchError>>,
+    ) -> Answer {
         let desk = match &question.place {
             Place::Provider(name) => self.provider(name)?,
             Place::Store { name, revision } => self.store(name, revision).await?,
         };
+        let namespace = || question.namespace.clone();
         let on_behalf_of = match desk.identity() {
-            Identity::Process => None,
-            Identity::Namespace => Some(question.namespace.clone()),
+            Identity::Process => Principal::Process,
+            Identity::Namespace => Principal::Namespace(namespace()),
+            Identity::ServiceAccount => Principal::ServiceAccount {
+                name: account.await?,
+                namespace: namespace(),
+            },
         };
         desk.ask(Locator {
             path: question.path.clone(),

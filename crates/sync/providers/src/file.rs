@@ -6,6 +6,7 @@ mod changes;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ use crate::{Locator, Provider};
 
 /// No Secret could hold more.
 const MOST_BYTES: u64 = 1024 * 1024;
+/// A directory to start from.
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Never out of the directory that one starts from.
+const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 /// The most files of one directory.
 const MOST_FILES: usize = 1024;
 
@@ -35,19 +40,15 @@ pub struct Files {
 impl Files {
     /// Reads beneath this directory.
     pub fn beneath(root: &Path) -> std::io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(CWD, root, flags, Mode::empty())?;
-        Ok(Self {
-            root: Arc::new(root.into()),
-            changes: Changes::new()?,
-        })
+        Self::rooted(openat(CWD, root, DIRECTORY, Mode::empty())?)
     }
 
     /// Reads beneath a directory that is beneath this one.
     pub fn within(&self, directory: &str) -> std::io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let root = openat2(&self.root, directory, flags, Mode::empty(), resolve)?;
+        Self::rooted(openat2(&self.root, directory, DIRECTORY, Mode::empty(), INSIDE)?)
+    }
+
+    fn rooted(root: OwnedFd) -> std::io::Result<Self> {
         Ok(Self {
             root: Arc::new(root.into()),
             changes: Changes::new()?,
@@ -101,14 +102,14 @@ fn answer(root: &File, locator: &Locator) -> Result<Fetched, FetchError> {
         provider: "file",
         payload,
         version: None,
+        lease: None,
     })
 }
 
 /// Opens without waiting for the other end of a pipe, and never outside of the root.
 fn open(root: &File, path: &str) -> Result<File, FetchError> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match openat2(root, path, flags, Mode::empty(), resolve) {
+    match openat2(root, path, flags, Mode::empty(), INSIDE) {
         Ok(file) => Ok(file.into()),
         // A way out looks like a way that does not exist.
         Err(
@@ -188,7 +189,7 @@ mod tests {
         let locator = Locator {
             path: path.to_owned(),
             version: None,
-            on_behalf_of: None,
+            on_behalf_of: crate::Principal::Process,
         };
         files
             .fetch(&[locator])

@@ -73,7 +73,7 @@ impl Kubernetes {
             .annotations
             .as_ref()
             .and_then(|all| all.get(CONSENT));
-        let asks = locator.on_behalf_of.as_deref().unwrap_or_default();
+        let asks = locator.on_behalf_of.namespace().unwrap_or_default();
         if !consent.is_some_and(|consent| agrees(consent, asks)) {
             return Err(FetchError::NotOffered);
         }
@@ -82,6 +82,7 @@ impl Kubernetes {
             provider: NAME,
             payload: Payload::Map(data.map(|(key, value)| (key, Value::new(value.0))).collect()),
             version: None,
+            lease: None,
         })
     }
 

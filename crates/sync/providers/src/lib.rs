@@ -16,9 +16,10 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 //! let mock = Mock::default();
 //! mock.set("shop/db", r#"{"password": "hunter2"}"#);
-//! let exchange = Exchange::new(Registry::default().with(mock), &Metrics::new());
+//! let exchange = Exchange::new(Registry::default().with(mock), None, &Metrics::new());
 //! let source = Source { provider: Some("mock".into()), store: None, path: "shop/db".into(), version: None };
-//! let answer = exchange.ask(&Question::of(&source, "shop", None)).await.unwrap();
+//! let as_whom = async { Ok("default".into()) };
+//! let answer = exchange.ask(&Question::of(&source, "shop", None), as_whom).await.unwrap();
 //! assert_eq!(answer.provider, "mock");
 //! # });
 //! ```
@@ -48,17 +49,46 @@ pub struct Locator {
     pub path: String,
     /// The version, stage or number; the current one if none is named.
     pub version: Option<String>,
-    /// The namespace on whose behalf it is wanted, if the answer hangs on that.
-    pub on_behalf_of: Option<String>,
+    /// On whose behalf it is wanted.
+    pub on_behalf_of: Principal,
 }
 
 /// Whose rights decide about an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identity {
     /// Those of this process: everybody gets the same answer.
+    #[default]
     Process,
     /// Those of the namespace that asks.
     Namespace,
+    /// Those of the service account that the asking pod runs as.
+    ServiceAccount,
+}
+
+/// Those whose rights decide about an answer. Questions of different principals never share one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Principal {
+    /// This process.
+    Process,
+    /// A namespace.
+    Namespace(String),
+    /// A service account.
+    ServiceAccount {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+impl Principal {
+    /// The namespace, unless it is the process itself.
+    pub fn namespace(&self) -> Option<&str> {
+        match self {
+            Self::Process => None,
+            Self::Namespace(namespace) | Self::ServiceAccount { namespace, .. } => Some(namespace),
+        }
+    }
 }
 
 /// A place where secrets come from.
@@ -66,7 +96,8 @@ pub trait Provider: Send + Sync + 'static {
     /// Its name in annotations.
     fn name(&self) -> &'static str;
 
-    /// Whose rights decide. Questions of different identities never share an answer.
+    /// Whose rights decide. One that makes secrets for whoever asks goes by the namespace at least: those that ask as one
+    /// share what they get.
     fn identity(&self) -> Identity {
         Identity::Process
     }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 use trustplane_sync_core::data::{Payload, Value};
-use trustplane_sync_core::fetch::{FetchError, Fetched};
+use trustplane_sync_core::fetch::{FetchError, Fetched, Lease};
 
-use crate::{Locator, Provider};
+use crate::{Identity, Locator, Provider};
 
 /// A provider in memory. Clones share their content.
 #[derive(Clone, Default)]
@@ -17,8 +18,13 @@ pub struct Mock(Arc<Mutex<Content>>);
 #[derive(Default)]
 struct Content {
     secrets: BTreeMap<String, (Value, u64)>,
+    /// Paths whose content is made anew for whoever asks, and how long it lasts.
+    leased: BTreeMap<String, Duration>,
     writes: u64,
+    identity: Identity,
     failure: Option<FetchError>,
+    /// While it holds still, calls are taken and not answered.
+    still: watch::Sender<bool>,
     latency: Duration,
     calls: Vec<Vec<Locator>>,
 }
@@ -31,6 +37,13 @@ impl Mock {
             let version = mock.writes;
             mock.secrets
                 .insert(path.to_owned(), (Value::new(content), version));
+        });
+    }
+
+    /// Has a secret made anew whenever it is asked for: a user with a name of its own, for so long.
+    pub fn lease(&self, path: &str, lasts: Duration) {
+        self.with(|mock| {
+            mock.leased.insert(path.to_owned(), lasts);
         });
     }
 
@@ -47,6 +60,16 @@ impl Mock {
     /// Makes every call fail, until it is told otherwise.
     pub fn fail_with(&self, failure: Option<FetchError>) {
         self.with(|mock| mock.failure = failure);
+    }
+
+    /// Has the rights of these decide.
+    pub fn decide_by(&self, identity: Identity) {
+        self.with(|mock| mock.identity = identity);
+    }
+
+    /// Answers no call until it is told to go on.
+    pub fn hold_still(&self, still: bool) {
+        self.with(|mock| mock.still.send_replace(still));
     }
 
     /// Makes every call take this long.
@@ -75,9 +98,19 @@ impl Mock {
 }
 
 impl Content {
-    fn answer(&self, locator: &Locator) -> Result<Fetched, FetchError> {
+    fn answer(&mut self, locator: &Locator) -> Result<Fetched, FetchError> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
+        }
+        if let Some(lasts) = self.leased.get(&locator.path).copied() {
+            self.writes += 1;
+            let user = format!("{}-{}", locator.path, self.writes);
+            return Ok(Fetched {
+                provider: "mock",
+                payload: Payload::Bytes(Value::new(format!("{{\"user\":\"{user}\"}}"))),
+                version: None,
+                lease: Some(Lease { id: user, lasts }),
+            });
         }
         let (value, version) = self.secrets.get(&locator.path).ok_or(FetchError::NotFound)?;
         let version = version.to_string();
@@ -88,6 +121,7 @@ impl Content {
             provider: "mock",
             payload: Payload::Bytes(value.clone()),
             version: Some(version),
+            lease: None,
         })
     }
 }
@@ -97,13 +131,19 @@ impl Provider for Mock {
         "mock"
     }
 
+    fn identity(&self) -> Identity {
+        self.with(|mock| mock.identity)
+    }
+
     fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
         Box::pin(async move {
-            let latency = self.with(|mock| {
+            let (latency, mut still) = self.with(|mock| {
                 mock.calls.push(wanted.to_vec());
-                mock.latency
+                (mock.latency, mock.still.subscribe())
             });
             tokio::time::sleep(latency).await;
+            // It ends only with the mock itself.
+            let _ = still.wait_for(|still| !still).await;
             self.with(|mock| wanted.iter().map(|locator| mock.answer(locator)).collect())
         })
     }
@@ -137,6 +177,7 @@ impl Provider for Written {
                     provider: "mock",
                     payload: Payload::Bytes(Value::new(text.as_str())),
                     version: None,
+                    lease: None,
                 })
             };
             wanted.iter().map(answer).collect()
@@ -147,12 +188,13 @@ impl Provider for Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Principal;
 
     fn locator(path: &str, version: Option<&str>) -> Locator {
         Locator {
             path: path.to_owned(),
             version: version.map(str::to_owned),
-            on_behalf_of: None,
+            on_behalf_of: Principal::Process,
         }
     }
 

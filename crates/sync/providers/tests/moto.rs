@@ -19,7 +19,7 @@ use trustplane_process::metrics::Metrics;
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_providers::aws::{Aws, AwsSettings};
-use trustplane_sync_providers::{Locator, Provider};
+use trustplane_sync_providers::{Locator, Principal, Provider};
 use trustplane_testkit::Moto;
 
 const REGION: &str = "eu-west-1";
@@ -78,7 +78,7 @@ fn locator(path: &str, version: Option<&str>) -> Locator {
     Locator {
         path: path.to_owned(),
         version: version.map(str::to_owned),
-        on_behalf_of: None,
+        on_behalf_of: Principal::Process,
     }
 }
 

@@ -147,6 +147,22 @@ async fn a_plan_says_when_to_look_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_that_can_wait_comes_behind_one_that_came_due_later() {
+    let mut stage = Stage::new();
+    (stage.options.workers, stage.options.resync) = (1, None);
+    stage.add(&["patient"]);
+    let _run = stage.run();
+    seconds(1).await;
+    stage.add(&["again"]);
+    seconds(1).await;
+    // The only worker is busy while both come due.
+    seconds(4).await;
+    stage.add(&["slow"]);
+    seconds(6).await;
+    assert_eq!(stage.called(), ["patient", "again", "slow", "again", "patient"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_decides_but_neither_writes_nor_calls_nor_tells() {
     let mut stage = Stage::new();
     stage.dry_run = true;

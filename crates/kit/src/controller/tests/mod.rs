@@ -86,8 +86,9 @@ impl Controller for Puppet {
                 "written",
             ))));
         }
-        if input == "again" {
+        if input == "again" || input == "patient" {
             plan.look_again_in(Duration::from_secs(7));
+            plan.patient = input == "patient";
         }
         plan.push(Step::Call(input.clone()));
         plan

@@ -85,8 +85,8 @@ impl Model {
         match outcome {
             Outcome::Success { look_again } => {
                 self.trouble.remove(&name);
-                if let Some(wait) = look_again {
-                    self.ask(name, Lane::Normal).timers.push((now + wait, now + wait));
+                if let Some((wait, lane)) = look_again {
+                    self.ask(name, lane).timers.push((now + wait, now + wait));
                 }
             }
             Outcome::Failed { class, retry_after } => {
@@ -139,7 +139,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let class = prop_oneof![Just(Class::Transient), Just(Class::User), Just(Class::Bug)];
     let failed = (class, proptest::option::of(millis(0..9000)));
     prop_oneof![
-        proptest::option::of(millis(0..3000)).prop_map(|look_again| Outcome::Success { look_again }),
+        proptest::option::of((millis(0..3000), lane()))
+            .prop_map(|look_again| Outcome::Success { look_again }),
         failed.prop_map(|(class, retry_after)| Outcome::Failed { class, retry_after }),
     ]
 }

@@ -106,7 +106,7 @@ fn the_earliest_wish_wins() {
     story.finish(
         "a",
         Outcome::Success {
-            look_again: Some(Duration::from_millis(80)),
+            look_again: Some((Duration::from_millis(80), Lane::Normal)),
         },
     );
     assert_eq!(story.wait(69).take(), None);
@@ -258,7 +258,7 @@ fn an_endless_wait_does_not_overflow_the_clock() {
     story.finish(
         "b",
         Outcome::Success {
-            look_again: Some(Duration::MAX),
+            look_again: Some((Duration::MAX, Lane::Normal)),
         },
     );
     assert_eq!(story.take(), None);

@@ -1,5 +1,8 @@
 //! An API server that refuses and a watch that lies: nothing is lost, nothing flaps, and providers are not stormed.
 
+use std::fs;
+use std::time::Duration;
+
 use anyhow::Result;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -10,6 +13,7 @@ use trustplane_testkit::proxy::{Answer, EventFault, EventMatch, Fault, Match, Pr
 use trustplane_testkit::{DEADLINE, Instance, wait_for};
 
 use crate::stage::{Stage, VALUE, alone};
+use crate::stores::Shop;
 
 /// A stage whose controller goes through a proxy, with one pod that has its Secret.
 async fn behind_a_proxy(
@@ -119,45 +123,95 @@ async fn a_watch_that_loses_doubles_and_expires_is_survived() -> Result<()> {
     alone(&stage.mock).kill(running).await
 }
 
+/// What a provider may do to us, and what the pod hears of it.
+enum Trouble {
+    Lie(&'static str),
+    Failure(FetchError),
+}
+
 #[tokio::test]
-async fn a_provider_that_lies_or_fails_leaves_the_last_good_secret() -> Result<()> {
-    let (stage, running) = {
-        let (stage, _instance, running) = Stage::synced("liar").await?;
-        (stage, running)
+async fn whatever_a_provider_does_the_last_good_secret_stays_and_nobody_storms_it() -> Result<()> {
+    let (stage, _instance, running) = Stage::synced("liar").await?;
+    let unavailable = |what: &str| FetchError::Unavailable {
+        what: what.to_owned(),
     };
-    let lies: [(&str, &str); 4] = [
-        ("", "SecretDataInvalid"),
-        ("{}", "SecretDataInvalid"),
-        ("no json", "SecretDataInvalid"),
-        (r#"{"a/b":"x"}"#, "SecretDataInvalid"),
+    let throttled = |seconds| FetchError::Throttled {
+        retry_after: Some(Duration::from_secs(seconds)),
+    };
+    let denied = FetchError::Denied {
+        permission: "secretsmanager:GetSecretValue".to_owned(),
+    };
+    let matrix = [
+        (Trouble::Lie(""), "SecretDataInvalid", "is empty"),
+        (Trouble::Lie("{}"), "SecretDataInvalid", "has no keys"),
+        (Trouble::Lie("no json"), "SecretDataInvalid", "is not JSON"),
+        (Trouble::Lie(r#"{"a/b":"x"}"#), "SecretDataInvalid", "the key"),
+        (
+            Trouble::Failure(FetchError::NotFound),
+            "SecretFetchFailed",
+            "it does not exist",
+        ),
+        (
+            Trouble::Failure(denied),
+            "SecretFetchFailed",
+            "needed is secretsmanager:GetSecretValue",
+        ),
+        (
+            Trouble::Failure(unavailable("no answer in time")),
+            "SecretFetchFailed",
+            "no answer in time",
+        ),
+        (
+            Trouble::Failure(throttled(600)),
+            "ProviderThrottled",
+            "throttling",
+        ),
     ];
-    for (round, (lie, reason)) in lies.into_iter().enumerate() {
-        stage.mock.set("a", lie);
-        stage
-            .patch(
-                "web",
-                json!({"annotations": {"jasm.codnod.io/force-sync": format!("lie-{round}")}}),
-            )
-            .await?;
-        stage.told("web", reason).await?;
-        stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
-    }
-    let failures = [
-        (FetchError::NotFound, "SecretFetchFailed"),
-        (FetchError::Throttled { retry_after: None }, "ProviderThrottled"),
-    ];
-    for (round, (failure, reason)) in failures.into_iter().enumerate() {
-        stage.mock.fail_with(Some(failure));
-        stage
-            .patch(
-                "web",
-                json!({"annotations": {"jasm.codnod.io/force-sync": format!("failure-{round}")}}),
-            )
-            .await?;
-        stage.told("web", reason).await?;
-        stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    for (round, (trouble, reason, text)) in matrix.into_iter().enumerate() {
+        let name = format!("round-{round}");
+        stage.mock.fail_with(None);
+        stage.mock.set(&name, VALUE);
+        stage.pod(&name, &name, &name, "").await?;
+        stage.holds(&name, &[("password", "p"), ("user", "u")]).await?;
+        match trouble {
+            Trouble::Lie(lie) => stage.mock.set(&name, lie),
+            Trouble::Failure(failure) => stage.mock.fail_with(Some(failure)),
+        }
+        let force = json!({"annotations": {"jasm.codnod.io/force-sync": "1"}});
+        stage.patch(&name, force).await?;
+        stage.told_with(&name, reason, text).await?;
+        stage.holds(&name, &[("password", "p"), ("user", "u")]).await?;
+        let asked = stage.mock.asked_for(&name);
+        assert!((2..=3).contains(&asked), "{text}: asked {asked} times");
     }
     stage.mock.fail_with(None);
     follows(&stage, "well").await?;
+    alone(&stage.mock).kill(running).await
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_keeps_nobody_waiting_who_does_not_ask_it() -> Result<()> {
+    let shop = Shop::new("hangs").await?;
+    let stage = &shop.stage;
+    stage.mock.set("a", VALUE);
+    stage.mock.hold_still(true);
+    let (_instance, running) = stage.start("first").await?;
+    // More of them than there are workers would be a queue; these wait together.
+    for pod in ["web-1", "web-2"] {
+        stage.pod(pod, "a", pod, "").await?;
+    }
+    stage.asked_more_than(0).await?;
+    fs::create_dir(stage.files.path().join("team"))?;
+    fs::write(stage.files.path().join("team/db"), VALUE)?;
+    shop.open(json!({"from": {"file": {"directory": "team"}}}))
+        .await?;
+    shop.ask("other", "db", "").await?;
+    stage.holds("other", &[("password", "p"), ("user", "u")]).await?;
+    assert_eq!(stage.mock.asked_for("a"), 1, "one question for all who wait");
+    stage.mock.hold_still(false);
+    for pod in ["web-1", "web-2"] {
+        stage.holds(pod, &[("password", "p"), ("user", "u")]).await?;
+    }
+    shop.close().await?;
     alone(&stage.mock).kill(running).await
 }

@@ -7,6 +7,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+mod aws;
 mod conflicts;
 mod crashes;
 mod defects;

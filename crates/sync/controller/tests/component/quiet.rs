@@ -1,5 +1,7 @@
 //! Silence at rest.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Secret;
@@ -7,7 +9,7 @@ use kube::Api;
 use serde_json::json;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::crash::Subject;
-use trustplane_testkit::{DEADLINE, Select, eventually, until};
+use trustplane_testkit::{DEADLINE, Select, eventually, until, wait_for_some};
 
 use crate::stage::{Stage, VALUE, alone};
 
@@ -44,6 +46,33 @@ async fn changes_of_a_pod_that_mean_nothing_cause_nothing() -> Result<()> {
         .filter(|write| write.name() != "last" && !write.name().starts_with("last."))
         .count();
     assert_eq!(about_web, 0, "{}", writes.story());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_leased_is_replaced_before_it_ends_and_not_by_a_restart() -> Result<()> {
+    let stage = Stage::new("leased").await?;
+    stage.mock.lease("long", Duration::from_secs(3600));
+    stage.mock.lease("short", Duration::from_secs(4));
+    let (_instance, running) = stage.start("first").await?;
+    for name in ["long", "short"] {
+        stage.pod(name, name, name, "").await?;
+    }
+    let user = |secret: &Secret| secret.data.as_ref()?.get("user").cloned();
+    let held = wait_for_some(&stage.secrets(), "long", DEADLINE, |_| true).await?;
+    let first = wait_for_some(&stage.secrets(), "short", DEADLINE, |_| true).await?;
+    wait_for_some(&stage.secrets(), "short", DEADLINE, |live| {
+        user(live) != user(&first)
+    })
+    .await?;
+    alone(&stage.mock).kill(running).await?;
+    let (_instance, running) = stage.start("second").await?;
+    // A pod more is no cause either.
+    stage.pod("long-2", "long", "long", "").await?;
+    after_all(&stage, "last").await?;
+    alone(&stage.mock).kill(running).await?;
+    assert_eq!(stage.mock.asked_for("long"), 1);
+    assert_eq!(user(&stage.secrets().get("long").await?), user(&held));
     Ok(())
 }
 

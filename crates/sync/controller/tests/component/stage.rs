@@ -1,5 +1,6 @@
 //! What every test here stands on: a namespace, the account, a provider in memory, and pods that ask.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,18 +13,20 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
 use trustplane_kit::watch::Tuning;
 use trustplane_process::clock::{Clock, SystemClock};
-use trustplane_process::metrics::Metrics;
 use trustplane_sync_controller::{PolicyMode, Setup, kinds, rights, run_alone};
 use trustplane_sync_core::situation::Settings;
-use trustplane_sync_providers::{Exchange, Registry, mock::Mock};
+use trustplane_sync_providers::file::Files;
+use trustplane_sync_providers::{Registry, mock::Mock};
 use trustplane_testkit::crash::{InProcess, Subject, Thread};
 use trustplane_testkit::proxy::Proxy;
 use trustplane_testkit::{
-    Account, ControlPlane, DEADLINE, Instance, Rules, Sandbox, Select, eventually, wait_for, wait_for_some,
+    Account, ControlPlane, DEADLINE, Instance, Rules, Sandbox, Select, eventually, until, wait_for,
+    wait_for_some,
 };
 
 /// The value that tests look for.
@@ -39,27 +42,32 @@ pub fn rules() -> Rules {
 
 /// The capability in this process, serving the namespace that its configuration names.
 pub fn alone(mock: &Mock) -> InProcess {
-    under(PolicyMode::Off, mock, &Looks::default())
+    play(setup(PolicyMode::Off, mock, None), Options::default())
 }
 
-fn under(policy: PolicyMode, mock: &Mock, looks: &Looks) -> InProcess {
-    let (mock, looks) = (mock.clone(), looks.clone());
+fn setup(policy: PolicyMode, mock: &Mock, files: Option<Arc<Files>>) -> Setup {
+    Setup {
+        policy,
+        files,
+        pod_selector: None,
+        settings: Settings {
+            fresh_for: Duration::from_secs(2),
+            ..Settings::default()
+        },
+        namespaces: None,
+        registry: Registry::default().with(mock.clone()),
+    }
+}
+
+fn play(setup: Setup, options: Options) -> InProcess {
     InProcess::new(move |config| {
         let setup = Setup {
-            policy,
-            files: None,
-            pod_selector: None,
-            settings: Settings {
-                fresh_for: Duration::from_secs(2),
-                ..Settings::default()
-            },
             namespaces: Some(vec![config.default_namespace.clone()]),
-            exchange: Exchange::new(Registry::default().with(mock.clone()), &Metrics::new()),
+            ..setup.clone()
         };
         let options = Options {
             resync: Some(Duration::from_secs(1)),
-            clock: Arc::new(looks.clone()),
-            ..Options::default()
+            ..options.clone()
         };
         async move {
             let ended = run_alone(config, setup, options, Tuning::default()).await;
@@ -74,6 +82,10 @@ pub struct Stage {
     pub mock: Mock,
     policy: PolicyMode,
     pub looks: Looks,
+    /// How many Secrets are worked on at once.
+    pub workers: usize,
+    /// Where stores of files may read.
+    pub files: TempDir,
 }
 
 /// A clock that counts how often it is read: once for each look at a Secret.
@@ -109,23 +121,31 @@ impl Stage {
             mock: Mock::default(),
             policy,
             looks: Looks::default(),
+            workers: Options::default().workers,
+            files: tempfile::tempdir()?,
         })
     }
 
     pub async fn start(&self, name: &str) -> Result<(Instance, Thread)> {
         let instance = self.account.instance(name).await?;
-        let running = under(self.policy, &self.mock, &self.looks)
-            .start(&instance)
-            .await?;
+        let running = self.capability()?.start(&instance).await?;
         Ok((instance, running))
+    }
+
+    fn capability(&self) -> Result<InProcess> {
+        let files = Arc::new(Files::beneath(self.files.path())?);
+        let options = Options {
+            workers: self.workers,
+            clock: Arc::new(self.looks.clone()),
+            ..Options::default()
+        };
+        Ok(play(setup(self.policy, &self.mock, Some(files)), options))
     }
 
     /// Starts it with a proxy before the API server.
     pub async fn start_through(&self, name: &str, proxy: &Proxy) -> Result<(Instance, Thread)> {
         let instance = self.account.instance(name).await?.through(proxy);
-        let running = under(self.policy, &self.mock, &self.looks)
-            .start(&instance)
-            .await?;
+        let running = self.capability()?.start(&instance).await?;
         Ok((instance, running))
     }
 
@@ -166,6 +186,14 @@ impl Stage {
         Ok(())
     }
 
+    /// Waits until the provider has been asked for `a` more often than that.
+    pub async fn asked_more_than(&self, times: usize) -> Result<()> {
+        until("the provider to be asked", DEADLINE, || {
+            ready(Ok((self.mock.asked_for("a") > times).then_some(())))
+        })
+        .await
+    }
+
     pub async fn holds(&self, secret: &str, data: &[(&str, &str)]) -> Result<Secret> {
         holds(&self.sandbox, secret, data).await
     }
@@ -179,13 +207,23 @@ impl Stage {
 
     /// Waits for an event on a pod.
     pub async fn told(&self, pod: &str, reason: &str) -> Result<Event> {
+        self.told_with(pod, reason, "").await
+    }
+
+    /// Waits for an event on a pod with these words in it.
+    pub async fn told_with(&self, pod: &str, reason: &str, words: &str) -> Result<Event> {
         let events: Api<Event> = self.sandbox.api();
         let all = Select::default();
+        let says = |event: &&Event| {
+            let note = event.note.as_deref().unwrap_or_default();
+            is_about(event, pod, reason) && note.contains(words)
+        };
         let found = eventually(&events, &all, DEADLINE, |found| {
-            let told = found.values().find(|event| is_about(event, pod, reason));
-            told.cloned()
+            found.values().find(says).cloned()
         });
-        found.await.with_context(|| format!("{reason} on {pod}"))
+        found
+            .await
+            .with_context(|| format!("{reason} on {pod} with {words:?}"))
     }
 }
 

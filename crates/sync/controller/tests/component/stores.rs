@@ -1,23 +1,25 @@
 //! Stores: found by name, opened when they are asked, changed while they are in use.
 
+use std::fs;
+
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::sync::SecretSyncStore;
-use trustplane_testkit::{DEADLINE, wait_for};
+use trustplane_testkit::{ControlPlane, DEADLINE, Instance, Rules, Sandbox, wait_for};
 
 use crate::stage::{Stage, asking};
 
 /// A stage with a store of its own, whose name nobody else uses.
-struct Shop {
-    stage: Stage,
+pub struct Shop {
+    pub stage: Stage,
     store: String,
 }
 
 impl Shop {
-    async fn new(name: &str) -> Result<Self> {
+    pub async fn new(name: &str) -> Result<Self> {
         let stage = Stage::new(name).await?;
         let store = stage.sandbox.namespace().to_owned();
         Ok(Self { stage, store })
@@ -27,7 +29,7 @@ impl Shop {
         Api::all(self.stage.sandbox.client())
     }
 
-    async fn open(&self, spec: Value) -> Result<()> {
+    pub async fn open(&self, spec: Value) -> Result<()> {
         let body = json!({
             "apiVersion": "trustplane.io/v1alpha1", "kind": "SecretSyncStore",
             "metadata": {"name": self.store}, "spec": spec,
@@ -39,13 +41,13 @@ impl Shop {
         Ok(())
     }
 
-    async fn ask(&self, pod: &str, path: &str, more: &str) -> Result<()> {
+    pub async fn ask(&self, pod: &str, path: &str, more: &str) -> Result<()> {
         let asks = format!("store: {}\npath: {path}\nsecretName: {pod}\n{more}", self.store);
         asking(&self.stage.sandbox, pod, &asks).await?;
         Ok(())
     }
 
-    async fn close(&self) -> Result<()> {
+    pub async fn close(&self) -> Result<()> {
         self.stores()
             .delete(&self.store, &DeleteParams::default())
             .await?;
@@ -148,4 +150,94 @@ async fn a_secret_of_another_namespace_is_given_with_consent_and_followed() -> R
     namespaces.delete(&source, &DeleteParams::default()).await?;
     wait_for(&sources, "closed", DEADLINE, |live| live.is_none()).await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_store_of_files_serves_its_directory_and_follows_it() -> Result<()> {
+    let shop = Shop::new("store-file").await?;
+    let (_instance, _running) = shop.stage.start("first").await?;
+    let root = shop.stage.files.path();
+    fs::create_dir(root.join("team"))?;
+    fs::write(root.join("team/db"), r#"{"user":"one"}"#)?;
+    fs::write(root.join("other"), r#"{"user":"not yours"}"#)?;
+    shop.open(json!({"from": {"file": {"directory": "team"}}}))
+        .await?;
+    shop.ask("db", "db", "").await?;
+    shop.ask("other", "other", "").await?;
+    shop.stage.holds("db", &[("user", "one")]).await?;
+    let told = shop.stage.told("other", "SecretFetchFailed").await?;
+    let nothing = format!("failed to fetch other from {}: it does not exist", shop.store);
+    assert_eq!(told.note.as_deref(), Some(nothing.as_str()));
+    // As a careful admin does it: a new file in the place of the old one.
+    fs::write(root.join("team/next"), r#"{"user":"two"}"#)?;
+    fs::rename(root.join("team/next"), root.join("team/db"))?;
+    shop.stage.holds("db", &[("user", "two")]).await?;
+
+    shop.open(json!({"from": {"file": {"directory": "nowhere"}}}))
+        .await?;
+    shop.ask("late", "db", "").await?;
+    let told = shop.stage.told("late", "SecretFetchFailed").await?;
+    let note = told.note.unwrap_or_default();
+    assert!(
+        note.contains("the store cannot be opened") && !note.contains("nowhere"),
+        "{note}"
+    );
+    shop.stage.holds("db", &[("user", "two")]).await?;
+    shop.close().await
+}
+
+/// A kubeconfig that holds everything itself.
+fn kubeconfig(instance: &Instance) -> Result<String> {
+    let written = fs::read_to_string(instance.credentials()?.kubeconfig())?;
+    let mut config: Value = serde_json::from_str(&written)?;
+    config["users"][0]["user"] = json!({"token": instance.token()});
+    Ok(config.to_string())
+}
+
+#[tokio::test]
+async fn a_secret_of_another_cluster_is_read_as_its_kubeconfig_lets_us() -> Result<()> {
+    let shop = Shop::new("store-cluster").await?;
+    let there = Sandbox::on(ControlPlane::own().await?, "source").await?;
+    let rules = Rules::default().allow("", "secrets", &["get", "list", "watch"]);
+    let reader = there
+        .apply_rbac("reader", &rules)
+        .await?
+        .instance("reader")
+        .await?;
+    let consent = json!({"trustplane.io/sync-to-namespaces": shop.stage.sandbox.namespace()});
+    let sources: Api<Secret> = there.api();
+    for (name, annotations) in [("open", consent), ("closed", json!({}))] {
+        let secret = json!({
+            "metadata": {"name": name, "annotations": annotations}, "stringData": {"user": "one"},
+        });
+        sources
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+    }
+    let (_instance, _running) = shop.stage.start("first").await?;
+    let access = json!({"metadata": {"name": "access"}, "stringData": {"config": kubeconfig(&reader)?}});
+    shop.stage
+        .secrets()
+        .create(&PostParams::default(), &serde_json::from_value(access)?)
+        .await?;
+    shop.open(json!({"from": {"kubernetes": {
+        "namespaces": [there.namespace()], "kubeconfig": {"secretName": "access", "key": "config"},
+    }}}))
+    .await?;
+    shop.ask("open", &format!("{}/open", there.namespace()), "")
+        .await?;
+    shop.ask("closed", &format!("{}/closed", there.namespace()), "")
+        .await?;
+    shop.stage.holds("open", &[("user", "one")]).await?;
+    let told = shop.stage.told("closed", "SecretFetchFailed").await?;
+    let note = told.note.unwrap_or_default();
+    assert!(
+        note.ends_with("it does not exist, or is not offered to this namespace"),
+        "{note}"
+    );
+    // The watch is on the other cluster too.
+    let change = Patch::Merge(json!({"stringData": {"user": "two"}}));
+    sources.patch("open", &PatchParams::default(), &change).await?;
+    shop.stage.holds("open", &[("user", "two")]).await?;
+    shop.close().await
 }

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 use trustplane_sync_core::fetch::FetchError;
+use trustplane_sync_providers::{Identity, Principal};
 use trustplane_testkit::{DEADLINE, until};
 
 use crate::stage::{Stage, VALUE};
@@ -150,4 +151,22 @@ async fn replicas_share_one_call() -> Result<()> {
     }
     let asked = || async { Ok((stage.mock.asked_for("a") == 1).then_some(())) };
     until("one call for all", DEADLINE, asked).await
+}
+
+#[tokio::test]
+async fn a_provider_that_goes_by_accounts_is_asked_on_behalf_of_the_pods_own() -> Result<()> {
+    let stage = Stage::new("accounts").await?;
+    stage.mock.set("a", VALUE);
+    stage.mock.decide_by(Identity::ServiceAccount);
+    let (_instance, _running) = stage.start("first").await?;
+    stage.pod("web", "a", "db", "").await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    let account = Principal::ServiceAccount {
+        namespace: stage.sandbox.namespace().to_owned(),
+        name: "default".into(),
+    };
+    let asked: Vec<_> = stage.mock.calls().concat();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].on_behalf_of, account);
+    Ok(())
 }

@@ -7,6 +7,7 @@ use trustplane_plan::{Expect, Keep, Meta};
 
 use super::*;
 use crate::data::{Payload, Value};
+use crate::fetch::Lease;
 use crate::grammar;
 use crate::pod::{Asks, Pod};
 use crate::policy::Rules;
@@ -60,6 +61,8 @@ pub(super) struct World {
     body: Json,
     versions: u32,
     pub asked: u32,
+    /// How long what the provider gives lasts.
+    pub lease: Option<Duration>,
 }
 
 impl World {
@@ -77,6 +80,7 @@ impl World {
             body: Json::Null,
             versions: 1,
             asked: 0,
+            lease: None,
         }
     }
 
@@ -126,6 +130,10 @@ impl World {
                         provider: "mock",
                         payload: Payload::Bytes(Value::new(text)),
                         version: Some("v1".to_owned()),
+                        lease: self.lease.map(|lasts| Lease {
+                            id: format!("lease-{}", self.asked),
+                            lasts,
+                        }),
                     })
                 });
                 answers.insert(claim.request.source.clone(), answer);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use trustplane_process::clock::Clock;
@@ -29,6 +30,9 @@ pub(super) struct Api {
     clock: Arc<dyn Clock>,
     outside: Outside,
 }
+
+/// The code of a refusal that tells nothing but that it is one.
+const FORBIDDEN: &str = "Forbidden";
 
 /// A refusal that another try would not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,8 +255,17 @@ impl Refusal {
             .headers
             .get("x-amzn-errortype")
             .and_then(|value| value.to_str().ok());
-        let code = header.filter(|code| !code.is_empty()).unwrap_or(&body.kind);
-        Self::new(code, &body.message)
+        let named = [header.unwrap_or_default(), &body.kind];
+        let code = named.into_iter().find(|code| !code.is_empty());
+        Self::new(code.unwrap_or_else(|| nameless(answer.status)), &body.message)
+    }
+}
+
+/// What stands in the way may not speak as AWS does: a gateway, or the policy of an endpoint.
+fn nameless(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FORBIDDEN,
+        _ => "",
     }
 }
 
@@ -281,6 +294,7 @@ fn refused(refusal: &Refusal) -> FetchError {
             }
         }
         "AccessDeniedException" => denied("secretsmanager:GetSecretValue"),
+        FORBIDDEN => denied("valid credentials and secretsmanager:GetSecretValue"),
         "DecryptionFailure" => denied("kms:Decrypt on the key of the secret"),
         "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" => {
             unavailable("our credentials have expired")
@@ -343,6 +357,7 @@ impl SecretValue {
             provider: super::NAME,
             payload: Payload::Bytes(Value::new(bytes)),
             version: self.version_id,
+            lease: None,
         })
     }
 }

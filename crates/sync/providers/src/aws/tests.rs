@@ -109,7 +109,7 @@ fn locator(path: &str, version: Option<&str>) -> Locator {
     Locator {
         path: path.to_owned(),
         version: version.map(str::to_owned),
-        on_behalf_of: None,
+        on_behalf_of: crate::Principal::Process,
     }
 }
 

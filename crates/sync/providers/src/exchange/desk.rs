@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::Answer;
 use super::news::Forwarding;
@@ -14,6 +15,9 @@ use crate::{Identity, Locator, Provider};
 
 /// How long questions are gathered before they are asked together.
 const WINDOW: Duration = Duration::from_millis(5);
+/// How long an answer may take. Providers have deadlines of their own, which are shorter: this is for one that breaks its
+/// word, so that its questions can be asked again.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// The most questions of one turn.
 const MOST: usize = 200;
 
@@ -81,7 +85,9 @@ impl Desk {
         tokio::time::sleep(WINDOW).await;
         let (flight, waiters) = self.take();
         self.call();
-        let mut answers = self.provider.fetch(&flight.wanted).await.into_iter();
+        let answers = timeout(PATIENCE, self.provider.fetch(&flight.wanted)).await;
+        let given_up = |_| vec![Err(unavailable("no answer in time")); flight.wanted.len()];
+        let mut answers = answers.unwrap_or_else(given_up).into_iter();
         for senders in waiters {
             let answer = answers
                 .next()

@@ -17,8 +17,15 @@ fn question(path: &str) -> Question {
     Question::of(&source, "shop", None)
 }
 
+/// Asks where nobody is to find out about accounts.
+async fn ask(exchange: &Exchange, question: &Question) -> Answer {
+    exchange
+        .ask(question, async { panic!("nobody wants to know") })
+        .await
+}
+
 fn exchange(mock: &Mock) -> Exchange {
-    Exchange::new(Registry::default().with(mock.clone()), &Metrics::new())
+    Exchange::new(Registry::default().with(mock.clone()), None, &Metrics::new())
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +34,7 @@ async fn a_thousand_questions_about_fifty_secrets_are_one_call() {
     (0..50).for_each(|n| mock.set(&format!("p{n}"), "x"));
     let exchange = exchange(&mock);
     let questions: Vec<_> = (0..1000).map(|n| question(&format!("p{}", n % 50))).collect();
-    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    let answers = join_all(questions.iter().map(|question| ask(&exchange, question))).await;
     assert!(answers.iter().all(Result::is_ok));
     assert_eq!(mock.calls().iter().map(Vec::len).collect::<Vec<_>>(), [50]);
 }
@@ -38,7 +45,7 @@ async fn a_long_list_is_asked_in_parts() {
     mock.delay(Duration::from_secs(1));
     let exchange = exchange(&mock);
     let questions: Vec<_> = (0..450).map(|n| question(&format!("p{n}"))).collect();
-    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    let answers = join_all(questions.iter().map(|question| ask(&exchange, question))).await;
     assert!(
         answers
             .iter()
@@ -58,12 +65,12 @@ async fn a_question_on_its_way_is_not_sent_twice_and_never_answered_with_the_pas
     let exchange = exchange(&mock);
     let first = tokio::spawn({
         let exchange = exchange.clone();
-        async move { exchange.ask(&question("p")).await }
+        async move { ask(&exchange, &question("p")).await }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(mock.asked_for("p"), 1, "it is on its way");
     let late = question("p");
-    let (one, other) = tokio::join!(exchange.ask(&late), exchange.ask(&late));
+    let (one, other) = tokio::join!(ask(&exchange, &late), ask(&exchange, &late));
     assert_eq!(
         mock.asked_for("p"),
         2,
@@ -79,16 +86,34 @@ async fn who_gives_up_takes_nobody_along() {
     mock.delay(Duration::from_secs(1));
     let exchange = exchange(&mock);
     let asked = question("p");
-    let impatient = tokio::time::timeout(Duration::from_millis(1), exchange.ask(&asked));
-    let (impatient, patient) = tokio::join!(impatient, exchange.ask(&asked));
+    let impatient = tokio::time::timeout(Duration::from_millis(1), ask(&exchange, &asked));
+    let (impatient, patient) = tokio::join!(impatient, ask(&exchange, &asked));
     assert!(impatient.is_err() && patient.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_never_answers_is_given_up_and_can_be_asked_again() {
+    let mock = Mock::default();
+    mock.set("p", "x");
+    mock.set("q", "x");
+    mock.hold_still(true);
+    let exchange = exchange(&mock);
+    let (stuck, later) = (question("p"), question("q"));
+    let (stuck, later) = tokio::join!(ask(&exchange, &stuck), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        ask(&exchange, &later).await
+    });
+    assert_eq!(stuck.err(), Some(unavailable("no answer in time")));
+    assert_eq!(later.err(), Some(unavailable("no answer in time")));
+    mock.hold_still(false);
+    assert!(ask(&exchange, &question("p")).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_name_that_nobody_has_is_no_store() {
-    let exchange = Exchange::new(Registry::default(), &Metrics::new());
+    let exchange = Exchange::new(Registry::default(), None, &Metrics::new());
     assert_eq!(
-        exchange.ask(&question("p")).await.err(),
+        ask(&exchange, &question("p")).await.err(),
         Some(FetchError::NoStore)
     );
 }
@@ -113,19 +138,20 @@ impl Provider for Clumsy {
 async fn a_provider_that_falls_over_can_be_asked_again() {
     let exchange = Exchange::new(
         Registry::default().with(Clumsy(AtomicU32::new(0))),
+        None,
         &Metrics::new(),
     );
     assert_eq!(
-        exchange.ask(&question("p")).await.err(),
+        ask(&exchange, &question("p")).await.err(),
         Some(unavailable("the question was dropped"))
     );
     assert_eq!(
-        exchange.ask(&question("p")).await.err(),
+        ask(&exchange, &question("p")).await.err(),
         Some(FetchError::NotFound)
     );
 }
 
-/// Tells of changes, and answers by namespace.
+/// Tells of changes.
 struct Talkative {
     mock: Mock,
     changes: Mutex<Option<BoxStream<'static, String>>>,
@@ -137,7 +163,7 @@ impl Provider for Talkative {
     }
 
     fn identity(&self) -> Identity {
-        Identity::Namespace
+        self.mock.identity()
     }
 
     fn fetch<'a>(&'a self, wanted: &'a [Locator]) -> BoxFuture<'a, Vec<Result<Fetched, FetchError>>> {
@@ -153,11 +179,12 @@ impl Provider for Talkative {
 async fn what_a_provider_tells_can_be_read_and_namespaces_do_not_share_answers() {
     let (sender, changes) = futures::channel::mpsc::unbounded();
     let mock = Mock::default();
+    mock.decide_by(Identity::Namespace);
     let talkative = Talkative {
         mock: mock.clone(),
         changes: Mutex::new(Some(Box::pin(changes))),
     };
-    let exchange = Exchange::new(Registry::default().with(talkative), &Metrics::new());
+    let exchange = Exchange::new(Registry::default().with(talkative), None, &Metrics::new());
     let source = Source {
         provider: Some("mock".to_owned()),
         store: None,
@@ -165,7 +192,7 @@ async fn what_a_provider_tells_can_be_read_and_namespaces_do_not_share_answers()
         version: None,
     };
     let questions = ["a", "b"].map(|namespace| Question::of(&source, namespace, None));
-    let answers = join_all(questions.iter().map(|question| exchange.ask(question))).await;
+    let answers = join_all(questions.iter().map(|question| ask(&exchange, question))).await;
     assert_eq!(answers.len(), 2);
     assert_eq!(mock.asked_for("/p"), 2);
     for path in ["p", "q", "p"] {
@@ -213,7 +240,7 @@ async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
         opened: Mutex::default(),
         next: Mutex::new(Ok(1)),
     });
-    let exchange = Exchange::new(Registry::default(), &Metrics::new()).with_stores(doors.clone());
+    let exchange = Exchange::new(Registry::default(), Some(doors.clone()), &Metrics::new());
     let source = Source {
         provider: None,
         store: Some("s".to_owned()),
@@ -222,7 +249,7 @@ async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
     };
     let ask = async |revision: &str| {
         let question = Question::of(&source, "shop", Some(&revision.into()));
-        exchange.ask(&question).await.map(drop)
+        ask(&exchange, &question).await.map(drop)
     };
     assert_eq!([ask("1").await, ask("1").await], [Ok(()), Ok(())]);
     assert_eq!(ask("2").await, Ok(()), "another revision is another store");
@@ -236,4 +263,30 @@ async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
     assert!(ask("2").await.is_err());
     let opened = [None, None, Some(1), Some(1), None, None];
     assert_eq!(*doors.opened.lock().unwrap(), opened);
+}
+
+#[tokio::test(start_paused = true)]
+async fn accounts_do_not_share_answers_and_one_that_is_not_known_gets_none() {
+    let mock = Mock::default();
+    mock.set("p", "x");
+    mock.decide_by(Identity::ServiceAccount);
+    let exchange = exchange(&mock);
+    let asked = question("p");
+    let named = |name: &'static str| exchange.ask(&asked, async move { Ok(name.into()) });
+    let answers = tokio::join!(named("web"), named("job"), named("web"));
+    assert!(answers.0.is_ok() && answers.1.is_ok() && answers.2.is_ok());
+    let accounts = |name: &str| Principal::ServiceAccount {
+        namespace: "shop".to_owned(),
+        name: name.into(),
+    };
+    let asked_for: Vec<_> = mock
+        .calls()
+        .concat()
+        .into_iter()
+        .map(|locator| locator.on_behalf_of)
+        .collect();
+    assert_eq!(asked_for, [accounts("job"), accounts("web")]);
+    let unknown = exchange.ask(&asked, async { Err(FetchError::NotFound) }).await;
+    assert_eq!(unknown.err(), Some(FetchError::NotFound));
+    assert_eq!(mock.asked_for("p"), 2);
 }
