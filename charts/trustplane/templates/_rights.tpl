@@ -35,7 +35,8 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ if .in }}Role{{ else }}ClusterRole{{ end }}Binding
 metadata:
-  name: {{ .name }}
+  {{- /* Beside the one of the Role of the same name, if it is our own namespace. */}}
+  name: {{ .name }}{{ if and .in (eq .kind "ClusterRole") }}-served{{ end }}
   {{- with .in }}
   namespace: {{ . }}
   {{- end }}

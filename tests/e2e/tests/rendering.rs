@@ -202,10 +202,10 @@ fn a_capability_can_be_kept_to_some_namespaces() {
         })
         .collect();
     let expected = [
-        "a/tp-trustplane-capability-alpha",
-        "a/tp-trustplane-manager",
-        "b/tp-trustplane-capability-alpha",
-        "b/tp-trustplane-manager",
+        "a/tp-trustplane-capability-alpha-served",
+        "a/tp-trustplane-manager-served",
+        "b/tp-trustplane-capability-alpha-served",
+        "b/tp-trustplane-manager-served",
     ];
     assert_eq!(bound, expected.map(str::to_owned).into());
     let deployment = find(&objects, "Deployment/tp-trustplane-manager");
