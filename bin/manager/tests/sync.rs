@@ -340,3 +340,17 @@ async fn secrets_of_the_namespaces_that_the_admin_offers_are_given_with_consent(
     assert!(stage.secrets().get_opt("closed").await?.is_none());
     running.kill().await
 }
+
+#[tokio::test]
+async fn it_ends_as_soon_as_it_is_asked_to() -> Result<()> {
+    let stage = Stage::new(ControlPlane::shared().await?, "ends").await?;
+    fs::write(stage.file("db"), r#"{"a":"1"}"#)?;
+    let (_, mut running) = stage.start("info").await?;
+    stage.pod("db", "db", "").await?;
+    wait_for_some(&stage.secrets(), "db", DEADLINE, |_| true).await?;
+    running.terminate()?;
+    // Work that does not end in time is told, and is a failure.
+    let ended = running.ended(DEADLINE).await?;
+    assert!(ended.success(), "{}", running.log()?);
+    Ok(())
+}

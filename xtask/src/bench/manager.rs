@@ -88,7 +88,7 @@ fn install(plane: &ControlPlane) -> Result<()> {
             .args(["apply", "--server-side", "--filename"])
             .arg(manifests),
     )?;
-    // The API server takes a moment until it serves a new kind, which is not the manager's.
+    // The API server takes a moment until it serves new kinds, and refuses whoever asks for them: kubectl waits for it.
     let served = [
         "wait",
         "--for=condition=established",
@@ -96,7 +96,8 @@ fn install(plane: &ControlPlane) -> Result<()> {
         "--all",
         "--timeout=30s",
     ];
-    run::output(kubectl().args(served)).map(drop)
+    run::output(kubectl().args(served))?;
+    run::output(kubectl().args(["get", "secretsyncpolicies,secretsyncstores"])).map(drop)
 }
 
 /// A manager that runs until this is dropped.

@@ -251,7 +251,11 @@ pub(crate) fn start(context: &Context, setup: Setup) {
         feeds,
     } = assemble(context, setup, options());
     for (name, feed) in feeds {
-        context.spawn(name, feed);
+        let stop = context.stop();
+        // What a provider tells has no end of its own.
+        context.spawn(name, async move {
+            stop.run_until_cancelled(feed).await;
+        });
     }
     let secrets = secrets.report_to(&context.readiness, &context.liveness, &context.state);
     context.spawn("sync", secrets.run(context.stop()));

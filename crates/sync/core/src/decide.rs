@@ -451,6 +451,9 @@ fn jitter(secret: &ObjectRef, earlier: u32) -> f64 {
 }
 
 #[cfg(test)]
+mod leases;
+
+#[cfg(test)]
 mod world;
 
 #[cfg(test)]

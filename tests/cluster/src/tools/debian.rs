@@ -36,11 +36,12 @@ const fn nodes(name: &'static str, purpose: &'static str) -> Package {
 }
 
 /// The one list.
-pub const PACKAGES: [Package; 11] = [
+pub const PACKAGES: [Package; 12] = [
     everywhere("ca-certificates", "downloads over TLS"),
     everywhere("gcc", "compiling and linking"),
     everywhere("libc6-dev", "compiling and linking"),
     everywhere("python3-venv", "moto, the AWS of the tests"),
+    everywhere("softhsm2", "SoftHSM, the token of the tests"),
     nodes("conntrack", "kube-proxy"),
     nodes("containerd", "running containers"),
     nodes("containernetworking-plugins", "the pod network"),

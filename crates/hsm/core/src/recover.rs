@@ -1,0 +1,275 @@
+//! What is to be done with the journals that are found when a token is opened: each says of one path what it was to hold, and
+//! what is there tells how far the change had come.
+//!
+//! | what is there | the change is |
+//! |---|---|
+//! | something that cannot be read and could be before | lost, for as long as that lasts |
+//! | all that the path was to hold | finished: what was to go is destroyed |
+//! | metadata that the journal does not know, and none that it knows | overtaken: another tool has written the secret since |
+//! | all that was there before, and nothing that the journal does not know | undone: what is new is destroyed |
+//! | nothing that is new | overtaken: another tool has changed what was there |
+//! | anything else | lost: nothing is destroyed, and the path is not served until it is written anew |
+//!
+//! The first line that fits counts. A crash of ours leaves what is to be finished or undone, because nothing goes before all that
+//! is new is there; the other ends need a second tool between crash and recovery. A recovery that is interrupted after any
+//! number of steps comes to the same end the next time.
+
+use std::collections::BTreeSet;
+
+use crate::generation::Generation;
+use crate::journal::{Journal, JournalError};
+use crate::label::PathMark;
+use crate::layout::{Contents, Part};
+use crate::object::{Found, HalfDigest, ObjectDigest};
+use crate::op::Op;
+use crate::path::SecretPath;
+
+/// What is to be done, and what became of each change.
+#[derive(Debug)]
+pub struct Recovery<H> {
+    /// The steps. If there is none, the token can be served.
+    pub ops: Vec<Op<H>>,
+    /// What became of each change.
+    pub ended: Vec<Ended>,
+}
+
+/// What becomes of one change that was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The mark of its path.
+    pub mark: PathMark,
+    /// Its path, if that can be told.
+    pub path: Option<SecretPath>,
+    /// The end.
+    pub end: End,
+}
+
+/// The end of a change that was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The path holds the new value.
+    Finished,
+    /// The path holds the old value.
+    Undone,
+    /// The path holds what another tool made of it.
+    Overtaken,
+    /// Nobody can tell, and nothing was destroyed.
+    Lost(Loss),
+}
+
+/// Why nobody can tell what a path should hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// The journal cannot be followed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// There are several journals, and none of them knows all the others.
+    #[error("there are several journals, and they contradict each other")]
+    Journals,
+    /// What is there cannot be judged by half of it.
+    #[error("an object of the secret cannot be read, so the interrupted write cannot be ended")]
+    Unreadable,
+    /// What is there is neither the old value nor the new one.
+    #[error("another tool has changed the secret while a write was interrupted")]
+    Mixture,
+}
+
+/// Plans the end of every change that was interrupted.
+pub fn recover<H: Clone>(contents: &Contents<'_, H>) -> Recovery<H> {
+    let mut ops = Vec::new();
+    let mut journals = Vec::new();
+    let mut ended = Vec::new();
+    let mut counter = 0;
+    for (mark, group) in contents.journals() {
+        let (journal, copies, others) = match head(group, *mark) {
+            Ok(head) => head,
+            Err(loss) => {
+                let path = contents.paths().find(|path| PathMark::of(path) == *mark).cloned();
+                let end = End::Lost(loss);
+                ended.push(Ended {
+                    mark: *mark,
+                    path,
+                    end,
+                });
+                continue;
+            }
+        };
+        let scene = Scene::of(contents, &journal, &others);
+        let end = scene.end(&journal);
+        match end {
+            End::Finished => {
+                counter = counter.max(journal.generation);
+                destroy(&mut ops, scene.going);
+            }
+            End::Undone => destroy(&mut ops, scene.new),
+            End::Overtaken | End::Lost(_) => {}
+        }
+        if !matches!(end, End::Lost(_)) {
+            journals.extend(copies);
+        }
+        let path = Some(journal.path);
+        ended.push(Ended {
+            mark: *mark,
+            path,
+            end,
+        });
+    }
+    renew(&mut ops, contents, counter);
+    // As long as a journal is there, all of this is done again.
+    ops.extend(
+        journals
+            .into_iter()
+            .map(|found| Op::Destroy(found.handle.clone())),
+    );
+    Recovery { ops, ended }
+}
+
+/// A journal with the objects that hold it, and the other journals of its path.
+type Head<'a, H> = (Journal, Vec<&'a Found<H>>, Vec<&'a Found<H>>);
+
+/// The journal of a path that counts: the one that was made knowing all the others. Usually it is the only one.
+fn head<'a, H>(group: &[&'a Found<H>], mark: PathMark) -> Result<Head<'a, H>, Loss> {
+    let mut fault = Loss::Journals;
+    for found in group {
+        let journal = match Journal::of(found, mark) {
+            Ok(journal) => journal,
+            Err(error) => {
+                fault = Loss::Journal(error);
+                continue;
+            }
+        };
+        let digest = found.digest();
+        let (copies, others): (Vec<&Found<H>>, Vec<&Found<H>>) =
+            group.iter().copied().partition(|other| other.digest() == digest);
+        if others
+            .iter()
+            .all(|other| journal.old.contains(&other.digest().half()))
+        {
+            return Ok((journal, copies, others));
+        }
+    }
+    Err(fault)
+}
+
+/// What is there of a path, as its journal sees it. Metadata stands last in what may be destroyed, because it says whose the
+/// values are.
+struct Scene<'a, H> {
+    /// Digests of what is to be there after the change.
+    finals: BTreeSet<ObjectDigest>,
+    /// Digests of what was there before and goes.
+    old: BTreeSet<HalfDigest>,
+    /// What is destroyed if the change is finished: what goes, and copies of what stays.
+    going: Vec<&'a Found<H>>,
+    /// What is destroyed if the change is undone.
+    new: Vec<&'a Found<H>>,
+    /// There is something that cannot be read, and could be when the journal was made.
+    unreadable: bool,
+    /// There is something that the journal does not know.
+    strange: bool,
+    /// There is metadata that the journal does not know, and none that it knows.
+    strange_metadata: bool,
+}
+
+impl<'a, H> Scene<'a, H> {
+    fn of(contents: &Contents<'a, H>, journal: &Journal, others: &[&'a Found<H>]) -> Self {
+        let mut scene = Self {
+            finals: BTreeSet::new(),
+            old: BTreeSet::new(),
+            going: Vec::new(),
+            new: Vec::new(),
+            unreadable: false,
+            strange: false,
+            strange_metadata: false,
+        };
+        for found in others {
+            scene.strange |= !scene.note(found, journal);
+        }
+        let (mut known, mut strange) = (false, false);
+        for piece in contents.pieces(&journal.path) {
+            let is_known = scene.note(piece.found, journal);
+            scene.strange |= !is_known;
+            if piece.part == Part::Metadata {
+                known |= is_known;
+                strange |= !is_known;
+            }
+        }
+        scene.strange_metadata = strange && !known;
+        scene
+    }
+
+    /// Notes an object, and says whether the journal knows it.
+    fn note(&mut self, found: &'a Found<H>, journal: &Journal) -> bool {
+        let digest = found.digest();
+        let is_new = journal.new.contains(&digest);
+        if is_new {
+            self.new.push(found);
+        }
+        if is_new || journal.kept.contains(&digest) {
+            if !self.finals.insert(digest) {
+                self.going.push(found);
+            }
+            return true;
+        }
+        let goes = journal.old.contains(&digest.half());
+        if goes {
+            self.old.insert(digest.half());
+            self.going.push(found);
+        }
+        self.unreadable |= !goes && found.value.is_none();
+        goes
+    }
+
+    fn end(&self, journal: &Journal) -> End {
+        if self.unreadable {
+            return End::Lost(Loss::Unreadable);
+        }
+        let has = |digest: &ObjectDigest| self.finals.contains(digest);
+        let kept = journal.kept.iter().all(has);
+        if kept && journal.new.iter().all(has) {
+            return End::Finished;
+        }
+        if self.strange_metadata {
+            return End::Overtaken;
+        }
+        if kept && !self.strange && journal.old.is_subset(&self.old) {
+            return End::Undone;
+        }
+        match self.new.is_empty() {
+            true => End::Overtaken,
+            false => End::Lost(Loss::Mixture),
+        }
+    }
+}
+
+fn destroy<H: Clone>(ops: &mut Vec<Op<H>>, objects: Vec<&Found<H>>) {
+    ops.extend(objects.into_iter().map(|found| Op::Destroy(found.handle.clone())));
+}
+
+/// Brings the generation up to what finished changes promised, and leaves one object of it.
+fn renew<H: Clone>(ops: &mut Vec<Op<H>>, contents: &Contents<'_, H>, counter: u64) {
+    let all = contents.generations();
+    if contents.generation().counter < counter {
+        let epoch = contents.epoch();
+        ops.push(Op::Create(Generation { counter, epoch }.object()));
+        return destroy(ops, all.to_vec());
+    }
+    let newest = all.iter().enumerate();
+    let newest = newest
+        .filter_map(|(at, found)| Some((Generation::of(found)?, at)))
+        .max();
+    // If there are only damaged ones, the next change replaces them.
+    let Some((newest, at)) = newest else { return };
+    // None of ours has a higher epoch than the one after it. If one has, it must not be forgotten.
+    let is_spent = |found: &Found<H>| Generation::of(found).is_none_or(|other| other.epoch <= newest.epoch);
+    let others = all.iter().enumerate().filter(|(other, _)| *other != at);
+    destroy(
+        ops,
+        others
+            .map(|(_, found)| *found)
+            .filter(|found| is_spent(found))
+            .collect(),
+    );
+}
+
+#[cfg(test)]
+mod tests;

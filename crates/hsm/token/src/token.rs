@@ -1,0 +1,306 @@
+//! A session with one token: log in, read every data object, create, destroy.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroUsize;
+
+use cryptoki::context::Function;
+use cryptoki::error::{Error, RvError};
+use cryptoki::object::{Attribute, AttributeType, ObjectClass, ObjectHandle};
+use cryptoki::session::{Session, SessionState, UserType};
+use cryptoki::slot::Slot;
+use trustplane_hsm_core::label::Label;
+use trustplane_hsm_core::object::{Found, NewObject};
+use trustplane_hsm_core::secret::Value;
+
+use crate::attributes::{self, NAME, WHOLE};
+use crate::inventory::TokenInfo;
+use crate::provision::slot;
+use crate::{Attempt, Module, Pin, TokenError};
+
+/// How often the objects are read anew when others change them meanwhile.
+const PASSES: usize = 3;
+
+/// No module that we know of cuts labels of so many bytes.
+const CERTAIN_LABEL: usize = 127;
+
+/// An object on a token. It means something only to the session that gave it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Handle(ObjectHandle);
+
+impl Hash for Handle {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.handle().hash(state);
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({self})")
+    }
+}
+
+/// All data objects of a token.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// Those whose label could be read.
+    pub found: Vec<Found<Handle>>,
+    /// Those whose label or value could not.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// An object that is there and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read object {handle} ({}): {reason}", name(label))]
+pub struct Unreadable {
+    /// The object.
+    pub handle: Handle,
+    /// Its label, if at least that could be read.
+    pub label: Option<Label>,
+    /// Why.
+    pub reason: String,
+}
+
+fn name(label: &Option<Label>) -> String {
+    label
+        .as_ref()
+        .map_or("of no name".to_owned(), ToString::to_string)
+}
+
+/// What became of reading attributes.
+enum Attributes {
+    Read(Option<Label>, Option<Value>),
+    /// The object has changed or gone.
+    Changed,
+    /// The token refuses, for this reason.
+    Failed(String),
+}
+
+/// A session with a token that was chosen by what it is, not by where it is.
+pub struct Token<'module> {
+    module: &'module Module,
+    slot: Slot,
+    chosen: TokenInfo,
+    session: Session,
+}
+
+impl<'module> Token<'module> {
+    pub(crate) fn open(module: &'module Module, chosen: &TokenInfo) -> Result<Self, TokenError> {
+        let slot = slot(chosen.slot)?;
+        let token = Self {
+            module,
+            slot,
+            chosen: chosen.clone(),
+            session: session(module, slot)?,
+        };
+        // The token that was chosen may have left its slot to another one.
+        token.info()?;
+        Ok(token)
+    }
+
+    /// What the token says of itself now.
+    pub fn info(&self) -> Result<TokenInfo, TokenError> {
+        let now = self.module.info(self.slot)?;
+        match now.is(&self.chosen) {
+            true => Ok(now),
+            false => Err(TokenError::AnotherToken { slot: now.slot }),
+        }
+    }
+
+    /// Tries the PIN, once. Without an order it does not when a wrong PIN was tried before, so that no loop can lock a token.
+    pub fn log_in(&self, pin: &Pin, attempt: Attempt) -> Result<(), TokenError> {
+        self.may_try(attempt)?;
+        self.session
+            .login(UserType::User, Some(&pin.to_auth()))
+            .map_err(|error| TokenError::of("C_Login", error))
+    }
+
+    /// Ends the login of every session that this process has with the token.
+    pub fn log_out(&self) -> Result<(), TokenError> {
+        self.session
+            .logout()
+            .map_err(|error| TokenError::of("C_Logout", error))
+    }
+
+    /// Changes the user PIN. The old one is tried by that, as by a login.
+    pub fn change_pin(&self, old: &Pin, new: &Pin, attempt: Attempt) -> Result<(), TokenError> {
+        self.may_try(attempt)?;
+        self.session
+            .set_pin(&old.to_auth(), &new.to_auth())
+            .map_err(|error| TokenError::of("C_SetPIN", error))
+    }
+
+    fn may_try(&self, attempt: Attempt) -> Result<(), TokenError> {
+        let token = self.info()?;
+        if !token.has_user_pin {
+            return Err(TokenError::PinNotSet);
+        }
+        match attempt.may(token.pin_tries) {
+            true => Ok(()),
+            false => Err(TokenError::PinTriesLow(token.pin_tries)),
+        }
+    }
+
+    /// Every data object, whoever wrote it. What cannot be read is told, never left out.
+    pub fn objects(&mut self) -> Result<Objects, TokenError> {
+        self.objects_beside(Objects::default())
+    }
+
+    /// Every data object. Those that are known already are not read again, unless they could not be read.
+    pub(crate) fn objects_beside(&mut self, known: Objects) -> Result<Objects, TokenError> {
+        let mut known = readable(known);
+        for _ in 0..PASSES {
+            if let Some(objects) = self.pass(&mut known)? {
+                return Ok(objects);
+            }
+        }
+        Err(TokenError::Unsteady)
+    }
+
+    /// Looks at every object once: `None` if one has changed or gone while it was read.
+    fn pass(&mut self, known: &mut HashMap<Handle, Found<Handle>>) -> Result<Option<Objects>, TokenError> {
+        let mut objects = Objects::default();
+        let handles = self.handles()?;
+        for handle in handles {
+            match known.remove(&handle) {
+                Some(found) => objects.found.push(found),
+                None if self.read(handle, &mut objects)? => {}
+                None => {
+                    known.extend(readable(objects));
+                    return Ok(None);
+                }
+            }
+        }
+        // Without a login private objects do not fail to be read: they are not there.
+        self.assert_logged_in()?;
+        Ok(Some(objects))
+    }
+
+    /// Reads one object; says no if it has changed or gone meanwhile.
+    fn read(&self, handle: Handle, objects: &mut Objects) -> Result<bool, TokenError> {
+        let (label, value, reason) = match self.attributes(handle, &WHOLE)? {
+            Attributes::Changed => return Ok(false),
+            Attributes::Read(label, value) => (label, value, "the token does not give it".to_owned()),
+            // Whose it is can be told all the same.
+            Attributes::Failed(reason) => match self.attributes(handle, &NAME)? {
+                Attributes::Changed => return Ok(false),
+                Attributes::Read(label, _) => (label, None, reason),
+                Attributes::Failed(_) => (None, None, reason),
+            },
+        };
+        if label.is_none() || value.is_none() {
+            objects.unreadable.push(Unreadable {
+                handle,
+                label: label.clone(),
+                reason,
+            });
+        }
+        if let Some(label) = label {
+            objects.found.push(Found { handle, label, value });
+        }
+        Ok(true)
+    }
+
+    fn attributes(&self, handle: Handle, wanted: &[AttributeType]) -> Result<Attributes, TokenError> {
+        match self.session.get_attributes(handle.0, wanted) {
+            Ok(attributes) => {
+                let (label, value) = attributes::label_and_value(attributes);
+                Ok(Attributes::Read(label, value))
+            }
+            Err(Error::Pkcs11(RvError::ObjectHandleInvalid | RvError::BufferTooSmall, _)) => {
+                Ok(Attributes::Changed)
+            }
+            Err(error) => {
+                let error = TokenError::of("C_GetAttributeValue", error);
+                match error.needs_initialisation() {
+                    true => Err(error),
+                    false => Ok(Attributes::Failed(error.to_string())),
+                }
+            }
+        }
+    }
+
+    fn handles(&mut self) -> Result<Vec<Handle>, TokenError> {
+        match self.search() {
+            // A search whose end failed is still open. It is left behind with its session; the login is the token's.
+            Err(Error::Pkcs11(RvError::OperationActive, Function::FindObjectsInit)) => {
+                self.session = session(self.module, self.slot)?;
+                self.search()
+            }
+            answer => answer,
+        }
+        .map_err(|error| TokenError::of("C_FindObjects", error))
+    }
+
+    fn search(&self) -> Result<Vec<Handle>, Error> {
+        let data = [Attribute::Class(ObjectClass::DATA)];
+        // One at a time: a short answer does not mean that it was the last, only an empty one does.
+        let found = self
+            .session
+            .iter_objects_with_cache_size(&data, NonZeroUsize::MIN)?;
+        found.map(|handle| handle.map(Handle)).collect()
+    }
+
+    fn assert_logged_in(&self) -> Result<(), TokenError> {
+        let info = self
+            .session
+            .get_session_info()
+            .map_err(|error| TokenError::of("C_GetSessionInfo", error))?;
+        match info.session_state() {
+            SessionState::RwUser => Ok(()),
+            _ => Err(TokenError::LoggedOut),
+        }
+    }
+
+    /// Creates an object. It is private, and stays when the session ends.
+    pub fn create(&self, object: &NewObject) -> Result<Handle, TokenError> {
+        let mut attributes = attributes::template(object);
+        let created = self.session.create_object(&attributes);
+        attributes::wipe(&mut attributes);
+        let handle = created
+            .map(Handle)
+            .map_err(|error| TokenError::of("C_CreateObject", error))?;
+        if object.label.as_bytes().len() > CERTAIN_LABEL {
+            self.assert_label(handle, &object.label)?;
+        }
+        Ok(handle)
+    }
+
+    /// Looks at the label of a new object, and destroys it if it was cut: that would be the label of another object.
+    fn assert_label(&self, handle: Handle, label: &Label) -> Result<(), TokenError> {
+        match self.attributes(handle, &NAME)? {
+            Attributes::Read(Some(found), _) if found == *label => Ok(()),
+            _ => {
+                self.destroy(handle)?;
+                Err(TokenError::Cut { label: label.clone() })
+            }
+        }
+    }
+
+    /// Destroys an object.
+    pub fn destroy(&self, handle: Handle) -> Result<(), TokenError> {
+        self.session
+            .destroy_object(handle.0)
+            .map_err(|error| TokenError::of("C_DestroyObject", error))
+    }
+}
+
+/// Those that need not be read again.
+fn readable(objects: Objects) -> HashMap<Handle, Found<Handle>> {
+    let readable = objects.found.into_iter().filter(|found| found.value.is_some());
+    readable.map(|found| (found.handle, found)).collect()
+}
+
+fn session(module: &Module, slot: Slot) -> Result<Session, TokenError> {
+    module
+        .library()
+        .open_rw_session(slot)
+        .map_err(|error| TokenError::of("C_OpenSession", error))
+}
