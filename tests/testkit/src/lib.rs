@@ -25,7 +25,7 @@ mod wait;
 mod webhook;
 
 pub use account::{Account, Credentials, Instance};
-pub use moto::Moto;
+pub use moto::{AccessKey, Moto, READER, element};
 pub use plane::ControlPlane;
 pub use process::{Process, Program};
 pub use rights::Rules;

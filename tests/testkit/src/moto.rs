@@ -26,6 +26,29 @@ use crate::{DEADLINE, until};
 /// Where IAM is, which has no region.
 const GLOBAL: &str = "us-east-1";
 
+/// A policy of IAM: read access to secrets, without the right to ask for many at once.
+pub const READER: &str = r#"{"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}
+]}"#;
+
+/// The keys of a user of AWS. They are made up, so they may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// Says who.
+    pub id: String,
+    /// Signs.
+    pub secret: String,
+}
+
+/// The text of the first element of this name.
+pub fn element(xml: &str, name: &str) -> Result<String> {
+    let found = xml
+        .split_once(&format!("<{name}>"))
+        .and_then(|(_, rest)| rest.split_once('<'));
+    let (text, _) = found.with_context(|| format!("find {name} in an answer of IAM"))?;
+    Ok(text.to_owned())
+}
+
 /// A server of moto with nothing in it. It ends when this is dropped.
 ///
 /// ```no_run
@@ -123,6 +146,19 @@ impl Moto {
             .await
             .with_context(|| action.to_owned())?;
         String::from_utf8(answer.into()).with_context(|| format!("understand the answer to {action}"))
+    }
+
+    /// Makes a user who may read secrets one by one, and gives its keys.
+    pub async fn reader(&self) -> Result<AccessKey> {
+        let user = ("UserName", "reader");
+        self.iam("CreateUser", &[user]).await?;
+        let policy = [user, ("PolicyName", "read"), ("PolicyDocument", READER)];
+        self.iam("PutUserPolicy", &policy).await?;
+        let keys = self.iam("CreateAccessKey", &[user]).await?;
+        Ok(AccessKey {
+            id: element(&keys, "AccessKeyId")?,
+            secret: element(&keys, "SecretAccessKey")?,
+        })
     }
 
     /// From here on it refuses what is not signed with keys that it gave, and what no policy of IAM allows: also the

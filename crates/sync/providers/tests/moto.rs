@@ -20,7 +20,7 @@ use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_providers::aws::{Aws, AwsSettings};
 use trustplane_sync_providers::{Locator, Principal, Provider};
-use trustplane_testkit::Moto;
+use trustplane_testkit::{Moto, READER, element};
 
 const REGION: &str = "eu-west-1";
 
@@ -260,37 +260,20 @@ async fn a_store_has_region_address_and_keys_of_its_own() -> Result<()> {
     Ok(())
 }
 
-/// Read access to secrets, without the right to ask for many at once.
-const READER: &str = r#"{"Version": "2012-10-17", "Statement": [
-    {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}
-]}"#;
-
-/// The text of the first element of this name.
-fn element(xml: &str, name: &str) -> String {
-    let (_, rest) = xml.split_once(&format!("<{name}>")).unwrap();
-    let (text, _) = rest.split_once(&format!("</{name}>")).unwrap();
-    text.to_owned()
-}
-
 /// moto checks signatures with the library of AWS's own tools, so ours are right if it takes them.
 #[tokio::test]
 async fn the_signature_is_the_one_that_aws_expects() -> Result<()> {
     let account = Account::open().await?;
     account.create("one", "1").await?;
     account.create("two", "2").await?;
-    let user = ("UserName", "reader");
-    account.0.iam("CreateUser", &[user]).await?;
-    let policy = [user, ("PolicyName", "read"), ("PolicyDocument", READER)];
-    account.0.iam("PutUserPolicy", &policy).await?;
-    let keys = account.0.iam("CreateAccessKey", &[user]).await?;
-    let (id, secret) = (element(&keys, "AccessKeyId"), element(&keys, "SecretAccessKey"));
+    let keys = account.0.reader().await?;
     account.0.enforce_rights().await?;
 
-    let reader = account.with_keys(&id, &secret);
+    let reader = account.with_keys(&keys.id, &keys.secret);
     assert_eq!(fetch_all(&reader, &["one"]).await, [good("1")]);
     // The batch is refused, and does without.
     assert_eq!(fetch_all(&reader, &["one", "two"]).await, [good("1"), good("2")]);
-    let impostor = account.with_keys(&id, "guessed");
+    let impostor = account.with_keys(&keys.id, "guessed");
     assert!(fetch(&impostor, "one", None).await.is_err());
     Ok(())
 }
@@ -309,7 +292,7 @@ async fn a_role_is_taken_with_a_token_and_signs_with_what_it_was_given() -> Resu
     fs::write(&token, "of a service account\n")?;
 
     let aws = account.told(&[
-        ("AWS_ROLE_ARN", &element(&made, "Arn")),
+        ("AWS_ROLE_ARN", &element(&made, "Arn")?),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", token.to_str().context("a path")?),
     ]);
     assert_eq!(text(fetch(&aws, "shop/db", None).await), good("x"));

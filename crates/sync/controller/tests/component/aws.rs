@@ -15,10 +15,6 @@ use trustplane_testkit::Moto;
 use crate::stores::Shop;
 
 const REGION: &str = "eu-west-1";
-const READER: &str = r#"{"Version": "2012-10-17", "Statement": [
-    {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}
-]}"#;
-
 /// Puts TLS before a server, with a certificate that nobody trusts by himself. Gives its address and who vouches for it.
 async fn behind_tls(moto: &Moto) -> Result<(String, String)> {
     let place = tempfile::tempdir()?;
@@ -43,26 +39,13 @@ async fn behind_tls(moto: &Moto) -> Result<(String, String)> {
     Ok((endpoint, fs::read_to_string(&authority.files().certificate)?))
 }
 
-/// The keys of a user who may read, as a Secret has them.
-async fn reader(moto: &Moto) -> Result<Value> {
-    let user = ("UserName", "reader");
-    moto.iam("CreateUser", &[user]).await?;
-    let policy = [user, ("PolicyName", "read"), ("PolicyDocument", READER)];
-    moto.iam("PutUserPolicy", &policy).await?;
-    let keys = moto.iam("CreateAccessKey", &[user]).await?;
-    let element = |name: &str| {
-        let (_, rest) = keys.split_once(&format!("<{name}>")).unwrap();
-        rest.split_once('<').unwrap().0
-    };
-    Ok(json!({"accessKeyId": element("AccessKeyId"), "secretAccessKey": element("SecretAccessKey")}))
-}
-
 #[tokio::test]
 async fn a_store_of_aws_has_keys_of_its_own_and_trusts_whom_it_names() -> Result<()> {
     let moto = Moto::start().await?;
     let secret = json!({"Name": "team/db", "SecretString": "{\"user\":\"u\"}"});
     moto.secrets_manager(REGION, "CreateSecret", &secret).await?;
-    let right = reader(&moto).await?;
+    let reader = moto.reader().await?;
+    let right = json!({"accessKeyId": reader.id, "secretAccessKey": reader.secret});
     moto.enforce_rights().await?;
     let (endpoint, authority) = behind_tls(&moto).await?;
 
