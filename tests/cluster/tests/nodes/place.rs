@@ -1,7 +1,8 @@
 //! Where a test's cluster stands, and everything by which it can be noticed on the machine.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -59,8 +60,9 @@ impl Drop for Place {
 pub struct Footprint {
     directory: PathBuf,
     pub processes: Vec<Identity>,
-    /// Mount and network namespaces that its processes are in, but for the machine's.
-    namespaces: BTreeSet<PathBuf>,
+    /// Mount and network namespaces that its processes are in, but for the machine's. They are held open: the kernel gives
+    /// the name of one that is gone to the next, which may be a neighbour's.
+    namespaces: BTreeMap<PathBuf, File>,
     /// Files and directories of the kernel: the named namespace, the link, the control groups.
     paths: Vec<PathBuf>,
 }
@@ -82,10 +84,13 @@ impl Footprint {
             }
         }
         let own = namespaces("self");
-        let namespaces = processes
-            .iter()
-            .flat_map(|process| namespaces(&process.pid().to_string()));
-        let namespaces = namespaces.filter(|namespace| !own.contains(namespace)).collect();
+        let mut namespaces = BTreeMap::new();
+        for file in processes.iter().flat_map(|process| held(process.pid())) {
+            let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+            if !own.contains(&name) {
+                namespaces.insert(name, file);
+            }
+        }
         Self {
             directory: place.0.dir(),
             processes,
@@ -117,14 +122,23 @@ impl Footprint {
         for pid in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
             let stays = namespaces(&pid)
                 .iter()
-                .any(|namespace| self.namespaces.contains(namespace));
+                .any(|namespace| self.namespaces.contains_key(namespace));
             assert!(!stays, "process {pid} stays in a namespace of the cluster");
         }
     }
 }
 
+const NAMESPACES: [&str; 2] = ["mnt", "net"];
+
+/// The namespaces of a process, held open; none of one that has ended.
+fn held(pid: i32) -> impl Iterator<Item = File> {
+    NAMESPACES
+        .iter()
+        .filter_map(move |kind| File::open(format!("/proc/{pid}/ns/{kind}")).ok())
+}
+
 fn namespaces(pid: &str) -> BTreeSet<PathBuf> {
-    ["mnt", "net"]
+    NAMESPACES
         .iter()
         .filter_map(|kind| fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok())
         .collect()
