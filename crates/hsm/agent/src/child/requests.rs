@@ -1,0 +1,97 @@
+//! What a token that is open does for each request.
+
+use trustplane_hsm_core::secret::Value;
+use trustplane_hsm_token::{Module, Pin, Store, TokenError, TokenInfo};
+
+use crate::frame::Message;
+use crate::wire::{self, Entry, Failure, Kind, Reply, Request};
+
+/// The PIN beside a request. An empty one would cost a try as well.
+pub(super) fn pin(bytes: &Value) -> Option<Pin> {
+    let text = std::str::from_utf8(bytes.expose()).ok();
+    text.filter(|pin| !pin.is_empty()).map(Pin::new)
+}
+
+/// Carries out a request on a token that is open.
+pub(super) fn carry_out(
+    module: &Module,
+    found: &TokenInfo,
+    store: &mut Store<'_>,
+    request: Message<Request>,
+) -> Result<Message<Reply>, Failure> {
+    let secrets = request.secrets;
+    Ok(match request.head {
+        Request::Read { path } => store.read(&wire::path(&path)?)?.into(),
+        Request::Write {
+            path,
+            keys,
+            metadata,
+            expected,
+        } => {
+            let secret = wire::put_together(keys, metadata, secrets)?;
+            store.write(&wire::path(&path)?, &secret, expected)?;
+            Reply::Done.into()
+        }
+        Request::Delete {
+            path,
+            stamp,
+            expected,
+        } => {
+            store.delete(&wire::path(&path)?, stamp, expected)?;
+            Reply::Done.into()
+        }
+        Request::Purge { path, version } => {
+            store.purge(&wire::path(&path)?, version)?;
+            Reply::Done.into()
+        }
+        Request::List => list(store)?.into(),
+        Request::Capacity => Reply::Capacity(store.capacity()?).into(),
+        Request::Generation => Reply::Generation(store.generation()?).into(),
+        Request::Refresh => {
+            store.refresh()?;
+            Reply::Done.into()
+        }
+        Request::Info => Reply::Found(info(module, found)?).into(),
+        Request::ChangePin { attempt } => {
+            let [Some(old), Some(new)] = [secrets.first().and_then(pin), secrets.get(1).and_then(pin)] else {
+                return Err(Failure::new(Kind::InvalidArgument, "no PIN"));
+            };
+            // The login is the token's, not the session's.
+            let session = module.open(found).map_err(Failure::before)?;
+            session.change_pin(&old, &new, attempt)?;
+            Reply::Done.into()
+        }
+        Request::Find { .. } | Request::LogIn { .. } | Request::Serve { .. } => {
+            return Err(Failure::new(Kind::FailedPrecondition, "the token is open"));
+        }
+    })
+}
+
+fn list(store: &mut Store<'_>) -> Result<Reply, Failure> {
+    let entries = store.list()?.into_iter().map(|(path, described)| {
+        let entry = described.map_err(Failure::from).map(|described| Entry {
+            stamp: described.stamp,
+            checksum: described.checksum,
+            keys: described.keys,
+        });
+        (path.as_str().to_owned(), entry)
+    });
+    Ok(Reply::List(entries.collect()))
+}
+
+/// What the token says of itself now, if it is still where it was found.
+fn info(module: &Module, found: &TokenInfo) -> Result<TokenInfo, TokenError> {
+    let there = module
+        .inventory()?
+        .tokens
+        .into_iter()
+        .find(|token| token.slot == found.slot);
+    there
+        .filter(|token| same(token, found))
+        .ok_or(TokenError::AnotherToken { slot: found.slot })
+}
+
+/// Whether it is the same token, whatever slot it is in.
+pub(crate) fn same(one: &TokenInfo, other: &TokenInfo) -> bool {
+    one.serial == other.serial && one.label == other.label && one.model == other.model
+}

@@ -1,0 +1,174 @@
+//! The agent's side: a child with the module in it, which is replaced when it hangs or crashes.
+//!
+//! One actor asks the child, one request at a time. It has a thread of its own, because a child ends with the thread that
+//! has started it.
+
+mod actor;
+mod faults;
+mod login;
+mod opening;
+mod process;
+mod requests;
+
+use std::io;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+pub use process::Program;
+pub use requests::Listing;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use trustplane_hsm_core::limits::Limits;
+use trustplane_hsm_token::Attempt;
+use trustplane_process::backoff::Backoff;
+use trustplane_process::secret::Secret;
+
+use crate::error::AgentError;
+use crate::frame::Message;
+use crate::health::Health;
+use crate::wire::{Reply, Request, Wanted};
+use actor::Actor;
+use login::Login;
+
+/// What a [`Host`] is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// What runs in the child.
+    pub program: Program,
+    /// The PKCS#11 module.
+    pub module: PathBuf,
+    /// The token.
+    pub wanted: Wanted,
+    /// What the token can take.
+    pub limits: Limits,
+    /// How many requests may wait.
+    pub queue: usize,
+    /// How long the module may take for a request, and how long a request may wait for its turn.
+    pub deadline: Duration,
+    /// How long the module may take to find the token, and to open it.
+    pub opening: Duration,
+    /// How long to wait before a token that is gone is looked for again.
+    pub retry: Duration,
+    /// How often an idle token is asked whether it is still there.
+    pub probe: Duration,
+    /// How long to wait before a child is started that has crashed or hung more than once in a row.
+    pub backoff: Backoff,
+}
+
+impl Settings {
+    /// A token of a module, without limits and with the times that suit most.
+    pub fn new(program: Program, module: PathBuf, wanted: Wanted) -> Self {
+        Self {
+            program,
+            module,
+            wanted,
+            limits: Limits::default(),
+            queue: 64,
+            deadline: Duration::from_secs(10),
+            opening: Duration::from_secs(30),
+            retry: Duration::from_secs(1),
+            probe: Duration::from_secs(5),
+            backoff: Backoff::default(),
+        }
+    }
+}
+
+/// What the actor is told.
+enum Order {
+    Ask(Box<Job>),
+    Pin(Secret<String>, Attempt),
+}
+
+/// A request that somebody waits for.
+struct Job {
+    request: Message<Request>,
+    since: Instant,
+    reply: oneshot::Sender<Result<Message<Reply>, AgentError>>,
+}
+
+impl Job {
+    fn answer(self, answer: Result<Message<Reply>, AgentError>) {
+        // Who has gone away does not want to know.
+        drop(self.reply.send(answer));
+    }
+}
+
+/// A token behind a module in a child process. Dropping it ends the child and waits for that.
+#[derive(Debug)]
+pub struct Host {
+    orders: mpsc::Sender<Order>,
+    health: watch::Receiver<Health>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    /// Starts a child and has it open the token with this PIN, which is tried once on this account.
+    pub fn start(settings: Settings, pin: Secret<String>, attempt: Attempt) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (orders, queue) = mpsc::channel(settings.queue.max(1));
+        let (report, health) = watch::channel(Health::default());
+        let stop = CancellationToken::new();
+        let actor = Actor::new(settings, Login::new(pin, attempt), report);
+        let stopped = stop.clone();
+        let thread = std::thread::Builder::new()
+            .name("hsm-host".to_owned())
+            .spawn(move || runtime.block_on(actor.run(queue, stopped)))?;
+        Ok(Self {
+            orders,
+            health,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// How it is doing, now and from now on.
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.clone()
+    }
+
+    /// Gives another PIN. The one that was refused is tried again only by order.
+    pub async fn give_pin(&self, pin: Secret<String>, attempt: Attempt) -> Result<(), AgentError> {
+        let sent = self.orders.send(Order::Pin(pin, attempt)).await;
+        sent.map_err(|_| ended())
+    }
+
+    /// Ends the child, and waits for that without keeping others from their work.
+    pub async fn stop(self) {
+        // A thread that cannot be had is one less: dropping does the same.
+        drop(tokio::task::spawn_blocking(move || drop(self)).await);
+    }
+
+    async fn ask(&self, request: impl Into<Message<Request>>) -> Result<Message<Reply>, AgentError> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            request: request.into(),
+            since: Instant::now(),
+            reply,
+        };
+        self.orders
+            .try_send(Order::Ask(Box::new(job)))
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => AgentError::Busy,
+                mpsc::error::TrySendError::Closed(_) => ended(),
+            })?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+fn ended() -> AgentError {
+    AgentError::unavailable("the token is no longer served")
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // If it has panicked, it has said so.
+            drop(thread.join());
+        }
+    }
+}

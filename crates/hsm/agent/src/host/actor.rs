@@ -1,0 +1,245 @@
+//! The actor: has a child, opens the token, serves, and begins anew when something is lost.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use trustplane_hsm_core::secret::Value;
+use trustplane_hsm_token::TokenInfo;
+use trustplane_process::secret::Secret;
+
+use super::faults::End;
+use super::login::Login;
+use super::process::Process;
+use super::{Job, Order, Settings};
+use crate::error::{AgentError, Effect, PinProblem};
+use crate::frame::Message;
+use crate::health::{Health, Phase};
+use crate::wire::{Reply, Request};
+
+/// How long a child may take to end when it is told to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// When to try again: never, if nothing but an order can help.
+pub(super) type Pause = Option<Duration>;
+
+pub(super) struct Actor {
+    pub settings: Settings,
+    pub login: Login,
+    pub health: watch::Sender<Health>,
+    /// The token that has accepted the PIN. No other is served.
+    pub token: Option<TokenInfo>,
+    pub process: Option<Process>,
+    /// How often in a row a child has crashed or hung.
+    pub failures: u32,
+    /// What whoever asks is told while the token does not serve.
+    pub excuse: AgentError,
+}
+
+impl Actor {
+    pub fn new(settings: Settings, login: Login, health: watch::Sender<Health>) -> Self {
+        Self {
+            settings,
+            login,
+            health,
+            token: None,
+            process: None,
+            failures: 0,
+            excuse: AgentError::unavailable("the token is not open yet"),
+        }
+    }
+
+    /// Works until it is stopped, and ends the child.
+    pub async fn run(mut self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken) {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.work(&mut orders) => {}
+        }
+        drop(orders);
+        if let Some(process) = self.process.take() {
+            drop(process.end(GRACE).await);
+        }
+        self.health.send_modify(|health| {
+            health.phase = Phase::Ended;
+            health.process = None;
+        });
+    }
+
+    /// Opens and serves by turns, until nobody is left who could ask.
+    async fn work(&mut self, orders: &mut mpsc::Receiver<Order>) {
+        loop {
+            let pause = match self.open_beside(orders).await {
+                Ok(()) => self.serve(orders).await,
+                Err(pause) => Some(pause),
+            };
+            match pause {
+                Some(pause) => {
+                    if !self.idle(orders, pause).await {
+                        return;
+                    }
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Opens the token. Whoever asks meanwhile is told at once that it is not open.
+    async fn open_beside(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), Pause> {
+        let excuse = self.excuse.clone();
+        let mut given = Vec::new();
+        let opened = {
+            let open = self.open();
+            tokio::pin!(open);
+            loop {
+                tokio::select! {
+                    biased;
+                    opened = &mut open => break opened,
+                    Some(order) = orders.recv() => match order {
+                        Order::Ask(job) => job.answer(Err(excuse.clone())),
+                        Order::Pin(pin, attempt) => given.push((pin, attempt)),
+                    },
+                }
+            }
+        };
+        let pause = (!given.is_empty()).then_some(Some(Duration::ZERO));
+        for (pin, attempt) in given {
+            self.login.give(pin, attempt);
+        }
+        opened.map_err(|later| pause.unwrap_or(later))
+    }
+
+    /// Waits, and tells whoever asks that the token is not open. Says no if nobody is left who could ask.
+    async fn idle(&mut self, orders: &mut mpsc::Receiver<Order>, pause: Pause) -> bool {
+        let until = pause.map(|pause| Instant::now() + pause);
+        loop {
+            tokio::select! {
+                biased;
+                () = at(until) => return true,
+                () = ended(&mut self.process), if self.process.is_some() => {
+                    self.process = None;
+                    self.health.send_modify(|health| {
+                        health.crashes += 1;
+                        health.process = None;
+                    });
+                }
+                order = orders.recv() => match order {
+                    Some(Order::Ask(job)) => job.answer(Err(self.excuse.clone())),
+                    Some(Order::Pin(pin, attempt)) => {
+                        self.login.give(pin, attempt);
+                        return true;
+                    }
+                    None => return false,
+                },
+            }
+        }
+    }
+
+    /// Serves requests until something is lost; says when to open again, or nothing if nobody is left who could ask.
+    async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Pause> {
+        loop {
+            let probe = Instant::now() + self.settings.probe;
+            let order = tokio::select! {
+                biased;
+                () = ended(&mut self.process) => {
+                    self.bury(&End::Crash(String::new())).await;
+                    return Some(self.pause_to_start());
+                }
+                order = orders.recv() => Some(order?),
+                () = sleep_until(probe) => None,
+            };
+            let kept = match order {
+                Some(Order::Ask(job)) => self.handle(job).await,
+                // The token is open: it counts from the next login on.
+                Some(Order::Pin(pin, attempt)) => {
+                    self.login.give(pin, attempt);
+                    Ok(())
+                }
+                None => self.request(&Request::Info.into()).await.1,
+            };
+            if let Err(pause) = kept {
+                return Some(pause);
+            }
+        }
+    }
+
+    async fn handle(&mut self, job: Box<Job>) -> Result<(), Pause> {
+        if job.reply.is_closed() {
+            return Ok(());
+        }
+        let within = self.settings.deadline;
+        if job.since.elapsed() >= within {
+            let effect = Effect::None;
+            job.answer(Err(AgentError::Deadline { within, effect }));
+            return Ok(());
+        }
+        let (answer, kept) = self.request(&job.request).await;
+        if let Request::ChangePin { .. } = job.request.head {
+            self.pin_changed(&job.request, &answer);
+        }
+        job.answer(answer);
+        kept
+    }
+
+    /// Has the child serve a request, and says whether it can serve another.
+    async fn request(
+        &mut self,
+        request: &Message<Request>,
+    ) -> (Result<Message<Reply>, AgentError>, Result<(), Pause>) {
+        let answer = self.ask(request, self.settings.deadline).await;
+        if answer.is_ok() {
+            self.failures = 0;
+        }
+        match answer {
+            Ok(Message {
+                head: Reply::Failed(failure),
+                ..
+            }) => {
+                let kept = match failure.lost {
+                    true => Err(self.lose(&failure)),
+                    false => Ok(()),
+                };
+                let effect = match failure.begun {
+                    true => request.head.effect(),
+                    false => Effect::None,
+                };
+                (Err(failure.error(effect)), kept)
+            }
+            Ok(answer) => (Ok(answer), Ok(())),
+            Err(error) => match self.process {
+                Some(_) => (Err(error), Ok(())),
+                None => (Err(error), Err(self.pause_to_start())),
+            },
+        }
+    }
+
+    /// Knows which PIN it is after a change of it, unless nobody does.
+    fn pin_changed(&mut self, request: &Message<Request>, answer: &Result<Message<Reply>, AgentError>) {
+        let new = request.secrets.get(1).map(Value::expose);
+        match (answer, new.map(str::from_utf8)) {
+            (Ok(_), Some(Ok(pin))) => self.login.changed(Secret::new(pin.to_owned())),
+            (Err(AgentError::Unavailable { effect, .. } | AgentError::Deadline { effect, .. }), _)
+                if *effect == Effect::Unknown =>
+            {
+                self.login.refused(PinProblem::Undecided);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits until there is no child that runs.
+async fn ended(process: &mut Option<Process>) {
+    if let Some(process) = process {
+        drop(process.ended().await);
+    }
+}
+
+/// Waits until then, or for ever.
+async fn at(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}

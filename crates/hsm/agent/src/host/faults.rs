@@ -1,0 +1,97 @@
+//! What is done when the child does not answer, has ended, or has lost the token.
+
+use std::time::Duration;
+
+use super::actor::{Actor, Pause};
+use super::process::Broken;
+use crate::error::AgentError;
+use crate::frame::{Message, encode};
+use crate::health::{Health, Phase};
+use crate::wire::{Failure, Reply, Request};
+
+/// How a child ends that was not told to.
+pub(super) enum End {
+    /// It has not answered for so long.
+    Hang(Duration),
+    /// It has ended by itself, as the socket says.
+    Crash(String),
+}
+
+impl Actor {
+    /// Asks the child, and ends it if it does not answer.
+    pub async fn ask(
+        &mut self,
+        request: &Message<Request>,
+        within: Duration,
+    ) -> Result<Message<Reply>, AgentError> {
+        let bytes = encode(request).map_err(|error| AgentError::InvalidArgument(error.to_string()))?;
+        let effect = request.head.effect();
+        let Some(process) = &mut self.process else {
+            return Err(self.excuse.clone());
+        };
+        let end = match process.ask(&bytes, within).await {
+            Ok(answer) => return Ok(answer),
+            Err(Broken::Late) => End::Hang(within),
+            Err(Broken::Socket(error)) => End::Crash(error.to_string()),
+        };
+        let what = self.bury(&end).await;
+        Err(match end {
+            End::Hang(within) => AgentError::Deadline { within, effect },
+            End::Crash(_) => AgentError::Unavailable { what, effect },
+        })
+    }
+
+    /// Ends the child for good, and says why.
+    pub async fn bury(&mut self, end: &End) -> String {
+        let status = match self.process.take() {
+            Some(process) => process.kill().await.ok(),
+            None => None,
+        };
+        let what = match (end, status) {
+            (End::Hang(within), _) => format!("the module did not answer within {within:?}"),
+            (End::Crash(_), Some(status)) => format!("the module's process has ended ({status})"),
+            (End::Crash(reason), None) => reason.clone(),
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.excuse = AgentError::unavailable(what.clone());
+        self.report(Phase::Unavailable, |health| {
+            match end {
+                End::Hang(_) => health.hangs += 1,
+                End::Crash(_) => health.crashes += 1,
+            }
+            health.process = None;
+        });
+        what
+    }
+
+    /// The first time at once, and then later and later.
+    pub fn pause_to_start(&self) -> Pause {
+        Some(match self.failures {
+            0 => self.settings.retry,
+            1 => Duration::ZERO,
+            more => self.settings.backoff.jittered(more - 2),
+        })
+    }
+
+    /// The token is gone; it is looked for at once.
+    pub fn lose(&mut self, failure: &Failure) -> Pause {
+        self.excuse = AgentError::unavailable(failure.text.clone());
+        self.report(Phase::Unavailable, |health| health.losses += 1);
+        Some(Duration::ZERO)
+    }
+
+    /// Shows what is wrong, in one step with what else has changed.
+    pub fn report(&self, phase: Phase, change: impl FnOnce(&mut Health)) {
+        let fault = self.excuse.to_string();
+        self.health.send_if_modified(|health| {
+            let before = health.clone();
+            change(health);
+            health.phase = phase;
+            if health.fault.as_ref() != Some(&fault) || before.phase != phase {
+                tracing::warn!(fault, "the token is not served");
+            }
+            health.fault = Some(fault);
+            *health != before
+        });
+    }
+}

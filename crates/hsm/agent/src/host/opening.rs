@@ -1,0 +1,156 @@
+//! From a child to a token that serves: found by what it is, and then opened with the PIN if that may be tried.
+
+use trustplane_hsm_core::secret::Value;
+use trustplane_hsm_token::{Attempt, TokenInfo};
+
+use super::actor::{Actor, Pause};
+use super::process::Process;
+use crate::child::same;
+use crate::error::{AgentError, Effect, PinProblem};
+use crate::frame::Message;
+use crate::health::Phase;
+use crate::wire::{Failure, Kind, Reply, Request, Tried, Wanted};
+
+impl Actor {
+    /// Opens the token, or says when to try again.
+    pub async fn open(&mut self) -> Result<(), Pause> {
+        let attempt = self.login.next().map_err(|problem| self.refuse(problem))?;
+        self.start()?;
+        let token = self.find().await?;
+        self.log_in(attempt).await?;
+        // It has accepted the PIN: no other one is ours.
+        self.token = Some(token.clone());
+        let limits = self.settings.limits;
+        match self.ask_to_open(&Request::Serve { limits }.into()).await?.head {
+            Reply::Serving { interrupted } => self.serving(token, interrupted),
+            Reply::Failed(failure) => return Err(self.miss(failure)),
+            _ => return Err(self.miss(senseless())),
+        }
+        Ok(())
+    }
+
+    async fn find(&mut self) -> Result<TokenInfo, Pause> {
+        let find = Request::Find {
+            module: self.settings.module.clone(),
+            wanted: self.wanted(),
+        };
+        let found = match self.ask_to_open(&find.into()).await?.head {
+            Reply::Found(found) => found,
+            Reply::Failed(failure) => return Err(self.miss(failure)),
+            _ => return Err(self.miss(senseless())),
+        };
+        match &self.token {
+            Some(token) if !same(token, &found) => {
+                let text = format!("another token is there: {found}");
+                Err(self.miss(Failure::new(Kind::Unavailable, text)))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// Tries the PIN, and remembers what came of it.
+    async fn log_in(&mut self, attempt: Attempt) -> Result<(), Pause> {
+        let log_in = Message {
+            head: Request::LogIn { attempt },
+            secrets: vec![Value::new(self.login.pin().expose().as_bytes())],
+        };
+        let answer = self.ask_to_open(&log_in).await;
+        // The child may have tried it, and nobody will ever know.
+        let answer = answer.inspect_err(|_| self.login.unanswered())?;
+        let (failure, tried) = match answer.head {
+            Reply::Done => {
+                self.login.accepted();
+                return Ok(());
+            }
+            Reply::NotLoggedIn { failure, tried } => (failure, tried),
+            _ => (senseless(), Tried::Unanswered),
+        };
+        match (tried, failure.kind) {
+            (Tried::No, _) => {}
+            (Tried::Refused, Kind::Pin(problem)) => self.login.refused(problem),
+            _ => self.login.unanswered(),
+        }
+        Err(match failure.kind {
+            Kind::Pin(problem) => self.refuse(problem),
+            _ => self.miss(failure),
+        })
+    }
+
+    fn start(&mut self) -> Result<(), Pause> {
+        if self.process.is_some() {
+            return Ok(());
+        }
+        match Process::start(&self.settings.program) {
+            Ok(process) => {
+                self.health.send_modify(|health| {
+                    health.starts += 1;
+                    health.process = process.id();
+                });
+                self.process = Some(process);
+                Ok(())
+            }
+            Err(error) => {
+                let program = self.settings.program.path.display();
+                self.excuse = AgentError::unavailable(format!("start {program}: {error}"));
+                self.report(Phase::Unavailable, |_| {});
+                Err(self.pause_to_start())
+            }
+        }
+    }
+
+    /// The token that was served before, or else the one that is wanted.
+    fn wanted(&self) -> Wanted {
+        match &self.token {
+            Some(token) => Wanted {
+                serial: Some(token.serial.clone()),
+                label: Some(token.label.clone()),
+                ..self.settings.wanted.clone()
+            },
+            None => self.settings.wanted.clone(),
+        }
+    }
+
+    async fn ask_to_open(&mut self, request: &Message<Request>) -> Result<Message<Reply>, Pause> {
+        let answer = self.ask(request, self.settings.opening).await;
+        answer.map_err(|_| self.pause_to_start())
+    }
+
+    fn serving(&self, token: TokenInfo, interrupted: Vec<String>) {
+        for change in &interrupted {
+            tracing::warn!(serial = token.serial, "{change}");
+        }
+        tracing::info!(serial = token.serial, label = token.label, "the token is served");
+        self.health.send_modify(|health| {
+            health.phase = Phase::Serving;
+            health.token = Some(token);
+            health.interrupted = interrupted;
+        });
+    }
+
+    /// The token cannot be opened now.
+    fn miss(&mut self, failure: Failure) -> Pause {
+        let kind = failure.kind;
+        self.excuse = failure.error(Effect::None);
+        self.report(Phase::Unavailable, |_| {});
+        Some(match kind {
+            // It may be back any moment.
+            Kind::Unavailable => self.settings.retry,
+            _ => self.settings.backoff.max,
+        })
+    }
+
+    /// The PIN does not open the token.
+    fn refuse(&mut self, problem: PinProblem) -> Pause {
+        self.excuse = AgentError::Pin(problem);
+        self.report(Phase::PinRefused(problem), |_| {});
+        // Nothing is tried by looking whether the token says otherwise by now.
+        problem.may_pass().then_some(self.settings.backoff.max)
+    }
+}
+
+fn senseless() -> Failure {
+    Failure::new(
+        Kind::Unavailable,
+        "the module's process gave an answer that makes no sense",
+    )
+}

@@ -1,0 +1,144 @@
+//! The requests, one method for each.
+
+use std::collections::BTreeMap;
+
+use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::path::SecretPath;
+use trustplane_hsm_core::secret::{Secret, Value};
+use trustplane_hsm_core::version::{Expected, Stamp};
+use trustplane_hsm_token::{Attempt, Capacity, TokenInfo};
+use trustplane_process::secret::Secret as Hidden;
+
+use crate::error::{AgentError, Effect};
+use crate::frame::Message;
+use crate::host::Host;
+use crate::wire::{self, Entry, Failure, Reply, Request};
+
+/// Every path with what is to be said of its secret without values, or why it cannot be read.
+pub type Listing = BTreeMap<SecretPath, Result<Entry, AgentError>>;
+
+impl Host {
+    /// Reads a secret, which may be one that was deleted.
+    pub async fn read(&self, path: &SecretPath) -> Result<Secret, AgentError> {
+        let answer = self.ask(Request::Read { path: text(path) }).await?;
+        match answer.head {
+            Reply::Secret { keys, metadata } => {
+                wire::put_together(keys, metadata, answer.secrets).map_err(plain)
+            }
+            _ => Err(senseless()),
+        }
+    }
+
+    /// Has a path hold this secret and nothing else.
+    pub async fn write(
+        &self,
+        path: &SecretPath,
+        secret: Secret,
+        expected: Expected,
+    ) -> Result<(), AgentError> {
+        let (keys, metadata, secrets) = wire::take_apart(secret);
+        let head = Request::Write {
+            path: text(path),
+            keys,
+            metadata,
+            expected,
+        };
+        self.order(Message { head, secrets }).await
+    }
+
+    /// Deletes a secret. What is left of it says so, with this stamp.
+    pub async fn delete(
+        &self,
+        path: &SecretPath,
+        stamp: Stamp,
+        expected: Expected,
+    ) -> Result<(), AgentError> {
+        let path = text(path);
+        self.order(Request::Delete {
+            path,
+            stamp,
+            expected,
+        })
+        .await
+    }
+
+    /// Removes what is left of a secret that was deleted in this version.
+    pub async fn purge(&self, path: &SecretPath, version: u64) -> Result<(), AgentError> {
+        let path = text(path);
+        self.order(Request::Purge { path, version }).await
+    }
+
+    /// Every secret, those that were deleted among them.
+    pub async fn list(&self) -> Result<Listing, AgentError> {
+        let Reply::List(entries) = self.ask(Request::List).await?.head else {
+            return Err(senseless());
+        };
+        let entry = |(path, entry): (String, Result<Entry, Failure>)| {
+            Ok((wire::path(&path).map_err(plain)?, entry.map_err(plain)))
+        };
+        entries.into_iter().map(entry).collect()
+    }
+
+    /// How much the token holds.
+    pub async fn capacity(&self) -> Result<Capacity, AgentError> {
+        match self.ask(Request::Capacity).await?.head {
+            Reply::Capacity(capacity) => Ok(capacity),
+            _ => Err(senseless()),
+        }
+    }
+
+    /// The generation of the token: new after each change of ours.
+    pub async fn generation(&self) -> Result<Generation, AgentError> {
+        match self.ask(Request::Generation).await?.head {
+            Reply::Generation(generation) => Ok(generation),
+            _ => Err(senseless()),
+        }
+    }
+
+    /// Reads every object again.
+    pub async fn refresh(&self) -> Result<(), AgentError> {
+        self.order(Request::Refresh).await
+    }
+
+    /// What the token says of itself now.
+    pub async fn info(&self) -> Result<TokenInfo, AgentError> {
+        match self.ask(Request::Info).await?.head {
+            Reply::Found(info) => Ok(info),
+            _ => Err(senseless()),
+        }
+    }
+
+    /// Changes the user PIN, which the token is opened with from then on. The old one is tried by that, as by a login.
+    pub async fn change_pin(
+        &self,
+        old: &Hidden<String>,
+        new: &Hidden<String>,
+        attempt: Attempt,
+    ) -> Result<(), AgentError> {
+        let secrets = [old, new].map(|pin| Value::new(pin.expose().as_bytes()));
+        self.order(Message {
+            head: Request::ChangePin { attempt },
+            secrets: secrets.into(),
+        })
+        .await
+    }
+
+    async fn order(&self, request: impl Into<Message<Request>>) -> Result<(), AgentError> {
+        match self.ask(request).await?.head {
+            Reply::Done => Ok(()),
+            _ => Err(senseless()),
+        }
+    }
+}
+
+fn text(path: &SecretPath) -> String {
+    path.as_str().to_owned()
+}
+
+fn plain(failure: Failure) -> AgentError {
+    failure.error(Effect::None)
+}
+
+fn senseless() -> AgentError {
+    AgentError::unavailable("the module's process gave an answer that makes no sense")
+}

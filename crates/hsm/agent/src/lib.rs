@@ -1,0 +1,43 @@
+//! The agent of one token.
+//!
+//! A PKCS#11 module is foreign code that may hang, crash, or hold on to a token that is gone. It lives in a child process
+//! ([`child::run`]), and [`Host`] asks it, one request at a time, each with a deadline. A child that does not answer is
+//! killed and replaced; a token that was unplugged is looked for until it is back. [`Health`] tells how it is.
+//!
+//! A PIN that was refused is never tried again by itself, and no other token is served than the one that was opened first.
+//!
+//! ```no_run
+//! use trustplane_hsm_agent::{Host, Program, Settings, Wanted};
+//! use trustplane_hsm_core::path::SecretPath;
+//! use trustplane_hsm_token::Attempt;
+//! use trustplane_process::secret::Secret;
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let program = Program {
+//!     path: std::env::current_exe()?,
+//!     arguments: vec!["module".into()],
+//!     ..Program::default()
+//! };
+//! let wanted = Wanted { label: Some("dev-a".into()), ..Wanted::default() };
+//! let settings = Settings::new(program, "/usr/lib/softhsm/libsofthsm2.so".into(), wanted);
+//! let host = Host::start(settings, Secret::new("648219".into()), Attempt::Automatic)?;
+//! host.health().wait_for(|health| health.is_serving()).await?;
+//! let secret = host.read(&SecretPath::parse("shop/db")?).await?;
+//! assert_eq!(secret.metadata.stamp.version, 1);
+//! # Ok(())
+//! # }
+//! ```
+#![deny(missing_docs)]
+
+pub mod child;
+mod error;
+mod frame;
+mod health;
+mod host;
+mod wire;
+
+pub use error::{AgentError, Effect, PinProblem};
+pub use frame::FrameError;
+pub use health::{Health, Phase};
+pub use host::{Host, Listing, Program, Settings};
+pub use wire::{Entry, Wanted};

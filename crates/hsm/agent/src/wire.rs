@@ -1,0 +1,205 @@
+//! What the agent asks its child, and what it is told.
+
+mod failure;
+mod remote;
+
+use std::path::PathBuf;
+
+pub(crate) use failure::{Failure, Kind};
+use serde::{Deserialize, Serialize};
+use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::limits::Limits;
+use trustplane_hsm_core::metadata::Metadata;
+use trustplane_hsm_core::path::{KeyName, SecretPath};
+use trustplane_hsm_core::secret::{Secret, Value};
+use trustplane_hsm_core::version::{Expected, Stamp};
+use trustplane_hsm_token::{Attempt, Capacity, Selector, TokenInfo};
+
+use crate::error::Effect;
+use crate::frame::Message;
+
+/// What one knows of the token that one wants. Everything that is given must fit, and something must be given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its label.
+    pub label: Option<String>,
+    /// A serial number that its reader has in its name.
+    pub reader_serial: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn selector(&self) -> Option<Selector> {
+        Selector::of(
+            self.serial.as_deref(),
+            self.label.as_deref(),
+            self.reader_serial.as_deref(),
+        )
+    }
+}
+
+/// What is to be said of a secret without its values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Version, time, and whether it was deleted.
+    #[serde(with = "remote::StampDef")]
+    pub stamp: Stamp,
+    /// The checksum of the original.
+    pub checksum: String,
+    /// How many keys there are.
+    pub keys: usize,
+}
+
+/// A request. PINs and values are in the frame beside it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Load the module or initialise it again, and find the token. No PIN is tried.
+    Find {
+        module: PathBuf,
+        wanted: Wanted,
+    },
+    /// Log in to the token that was found, with the PIN beside.
+    LogIn {
+        #[serde(with = "remote::AttemptDef")]
+        attempt: Attempt,
+    },
+    /// Read the token, end what was interrupted, and serve.
+    Serve {
+        #[serde(with = "remote::LimitsDef")]
+        limits: Limits,
+    },
+    Read {
+        path: String,
+    },
+    /// The values are beside it, in the order of the keys.
+    Write {
+        path: String,
+        keys: Vec<String>,
+        #[serde(with = "remote::MetadataDef")]
+        metadata: Metadata,
+        #[serde(with = "remote::ExpectedDef")]
+        expected: Expected,
+    },
+    Delete {
+        path: String,
+        #[serde(with = "remote::StampDef")]
+        stamp: Stamp,
+        #[serde(with = "remote::ExpectedDef")]
+        expected: Expected,
+    },
+    Purge {
+        path: String,
+        version: u64,
+    },
+    List,
+    Capacity,
+    Generation,
+    Refresh,
+    /// What the token says of itself now.
+    Info,
+    /// The old PIN and the new one are beside it.
+    ChangePin {
+        #[serde(with = "remote::AttemptDef")]
+        attempt: Attempt,
+    },
+}
+
+impl Request {
+    /// Whether it is one of those that open a token.
+    pub fn opens(&self) -> bool {
+        matches!(self, Self::Find { .. } | Self::LogIn { .. } | Self::Serve { .. })
+    }
+
+    /// What it may have done if nobody says how it ended.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::Write { .. } | Self::Delete { .. } | Self::Purge { .. } | Self::ChangePin { .. } => {
+                Effect::Unknown
+            }
+            _ => Effect::None,
+        }
+    }
+}
+
+/// An answer. Values are in the frame beside it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Done,
+    Found(#[serde(with = "remote::TokenInfoDef")] TokenInfo),
+    /// The token serves; what became of changes that were interrupted, by path.
+    Serving {
+        interrupted: Vec<String>,
+    },
+    /// The login failed.
+    NotLoggedIn {
+        failure: Failure,
+        tried: Tried,
+    },
+    /// The values are beside it, in the order of the keys.
+    Secret {
+        keys: Vec<String>,
+        #[serde(with = "remote::MetadataDef")]
+        metadata: Metadata,
+    },
+    List(Vec<(String, Result<Entry, Failure>)>),
+    Capacity(#[serde(with = "remote::CapacityDef")] Capacity),
+    Generation(#[serde(with = "remote::GenerationDef")] Generation),
+    Failed(Failure),
+}
+
+/// What became of the PIN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Tried {
+    /// It was not tried.
+    No,
+    /// It was refused.
+    Refused,
+    /// The token has not said.
+    Unanswered,
+}
+
+/// A path as it came over the socket.
+pub(crate) fn path(text: &str) -> Result<SecretPath, Failure> {
+    SecretPath::parse(text).map_err(|error| Failure::new(Kind::InvalidArgument, error.to_string()))
+}
+
+/// The keys of a secret, and its values in the same order.
+pub(crate) fn take_apart(secret: Secret) -> (Vec<String>, Metadata, Vec<Value>) {
+    let (keys, values) = secret
+        .data
+        .into_iter()
+        .map(|(key, value)| (key.as_str().to_owned(), value))
+        .unzip();
+    (keys, secret.metadata, values)
+}
+
+/// The secret that keys and values are.
+pub(crate) fn put_together(
+    keys: Vec<String>,
+    metadata: Metadata,
+    values: Vec<Value>,
+) -> Result<Secret, Failure> {
+    if keys.len() != values.len() {
+        return Err(Failure::new(Kind::InvalidArgument, "as many values as keys"));
+    }
+    let key = |key: &str| {
+        KeyName::parse(key).map_err(|error| Failure::new(Kind::InvalidArgument, error.to_string()))
+    };
+    let data = keys
+        .iter()
+        .zip(values)
+        .map(|(name, value)| Ok((key(name)?, value)))
+        .collect::<Result<_, Failure>>()?;
+    Ok(Secret { data, metadata })
+}
+
+impl From<Secret> for Message<Reply> {
+    fn from(secret: Secret) -> Self {
+        let (keys, metadata, secrets) = take_apart(secret);
+        Self {
+            head: Reply::Secret { keys, metadata },
+            secrets,
+        }
+    }
+}

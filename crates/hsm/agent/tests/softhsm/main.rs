@@ -1,0 +1,11 @@
+//! The module in a child process for real: Debian's SoftHSM behind the shim that makes it fail.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod crash;
+mod hang;
+mod pins;
+mod process;
+mod requests;
+mod secrets;
+mod stage;
+mod unplug;
