@@ -354,3 +354,49 @@ async fn it_ends_as_soon_as_it_is_asked_to() -> Result<()> {
     assert!(ended.success(), "{}", running.log()?);
     Ok(())
 }
+
+#[tokio::test]
+async fn what_is_not_needed_never_reaches_its_memory() -> Result<()> {
+    let stage = Stage::new(ControlPlane::shared().await?, "little").await?;
+    let pods: Api<Pod> = stage.sandbox.api();
+    fs::write(stage.file("without"), r#"{"a":"1"}"#)?;
+    fs::write(stage.file("with"), r#"{"a":"1"}"#)?;
+    let more = ["--sync-pod-selector=sync=yes".to_owned()];
+    let (instance, running) = stage.start_as("manager", "info", &more).await?;
+    for name in ["without", "with"] {
+        stage.pod(name, name, "").await?;
+    }
+    let label = Patch::Merge(json!({"metadata": {"labels": {"sync": "yes"}}}));
+    pods.patch("with", &PatchParams::default(), &label).await?;
+    wait_for_some(&stage.secrets(), "with", DEADLINE, |_| true).await?;
+    assert!(stage.secrets().get_opt("without").await?.is_none());
+    // Pods and Secrets come as metadata, finished pods and other people's Secrets not at all.
+    for (resource, selector) in [
+        ("pods", "labelSelector=sync%3Dyes"),
+        (
+            "pods",
+            "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed",
+        ),
+        (
+            "secrets",
+            "labelSelector=app.kubernetes.io%2Fmanaged-by%20in%20%28",
+        ),
+    ] {
+        let mut followed = 0;
+        for verb in [Verb::List, Verb::Watch] {
+            let asked = Match::verb(verb).resource(resource).by(&instance);
+            for entry in stage.proxy.requests(&asked) {
+                let request = entry.request;
+                assert!(request.query.contains(selector), "{request}");
+                assert!(
+                    request.accept.contains("as=PartialObjectMetadata"),
+                    "{}",
+                    request.accept
+                );
+                followed += 1;
+            }
+        }
+        assert!(followed > 0, "nobody has followed {resource}");
+    }
+    running.kill().await
+}

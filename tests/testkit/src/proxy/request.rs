@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::Method;
-use http::header::{AUTHORIZATION, HeaderMap, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, USER_AGENT};
 
 use crate::Instance;
 use crate::account::Token;
@@ -93,6 +93,8 @@ pub struct Request {
     pub query: String,
     /// Who asked, by user agent.
     pub agent: String,
+    /// In which form the answer is wanted, such as metadata alone.
+    pub accept: String,
     token: Token,
 }
 
@@ -119,6 +121,7 @@ impl Request {
             path: uri.path().to_owned(),
             query: query.to_owned(),
             agent: text(USER_AGENT).to_owned(),
+            accept: text(ACCEPT).to_owned(),
             token: Token(
                 text(AUTHORIZATION)
                     .strip_prefix("Bearer ")

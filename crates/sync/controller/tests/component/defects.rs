@@ -12,7 +12,7 @@
 //! | 8. two requests for one Secret flap | `conflicts::of_two_requests_the_first_wins_until_it_is_gone` |
 //! | 9. finished pods count | here |
 //! | 10. every change of a pod's status is a fetch | `quiet::changes_of_a_pod_that_mean_nothing_cause_nothing`, `syncs::replicas_share_one_call` |
-//! | 11. whole pods and Secrets in memory | the watches of `assembly`: metadata, and our label only |
+//! | 11. whole pods and Secrets in memory | `trustplane-manager`: `what_is_not_needed_never_reaches_its_memory` |
 //! | 12. request ids make every event another one | the tests of `providers::aws` |
 //! | 13. ready before ready; two replicas write | `trustplane-manager`: `of_two_replicas_one_writes_and_the_other_takes_over`; the kit's |
 //! | 14. nested JSON changes its bytes | the tests of `core::formats` |
