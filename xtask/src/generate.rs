@@ -10,6 +10,7 @@ mod help;
 mod kinds;
 mod tree;
 mod values;
+mod wire;
 
 use std::path::{Path, PathBuf};
 
@@ -23,13 +24,16 @@ use description::Description;
 use help::Program;
 use tree::Tree;
 
-/// Write the chart's generated files, the plain manifests and the reference pages.
+/// Write the chart's generated files, the plain manifests, the wire code and the reference pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask gen\n  cargo xtask gen --check")]
 pub struct Args {
     /// Write nothing; fail if a file is not what the code says.
     #[arg(long)]
     check: bool,
+    /// Only the wire code of gRPC services, for which no program of ours has to be built.
+    #[arg(long, conflicts_with = "out")]
+    wire: bool,
     /// Put a whole chart for another manager into this directory instead.
     #[arg(long, value_name = "DIR", requires = "manager", conflicts_with = "check")]
     out: Option<PathBuf>,
@@ -43,6 +47,7 @@ impl Args {
     pub fn checking() -> Self {
         Self {
             check: true,
+            wire: false,
             out: None,
             manager: None,
         }
@@ -57,14 +62,16 @@ pub fn run(args: Args) -> Result<()> {
         println!("{}", out.join(chart::CHART).display());
         return Ok(());
     }
-    let tree = product()?;
+    let mut tree = if args.wire { Tree::default() } else { product()? };
+    wire::add(&mut tree)?;
     if args.check { check(&tree) } else { write(&tree) }
 }
 
-/// Everything that is generated for the product.
+/// Everything that is generated from the product's programs.
 fn product() -> Result<Tree> {
     let manager = image::compile("trustplane-manager", "trustplane-manager", Profile::Test)?;
     let plugin = image::compile("kubectl-trustplane", "kubectl-trustplane", Profile::Test)?;
+    let agent = image::compile("trustplane-agent", "trustplane-agent", Profile::Test)?;
     let helm = Toolchain::new(&Cache::locate()?).ensure(Tool::Helm)?.join("helm");
     // Not by its path: a build of the workspace may have put another file there since we were started.
     let xtask = Path::new("/proc/self/exe");
@@ -92,6 +99,10 @@ fn product() -> Result<Tree> {
         Program {
             typed: "kubectl trustplane",
             path: &plugin,
+        },
+        Program {
+            typed: "trustplane-agent",
+            path: &agent,
         },
         Program {
             typed: "trustplane-manager",

@@ -1,5 +1,5 @@
 {{/*
-The capabilities that run, as JSON {"capabilities": [...]}.
+The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is.
 A capability that is enabled by name switches the choice from "all but the disabled ones" to "only the enabled ones".
 */}}
 {{- define "trustplane.enabled" -}}
@@ -16,6 +16,9 @@ A capability that is enabled by name switches the choice from "all but the disab
 {{- $enabled := list -}}
 {{- range $build.capabilities -}}
 {{- $said := toString (dig .name "enabled" "" $.Values.capabilities) -}}
+{{- $namespaces := dig .name "namespaces" list $.Values.capabilities -}}
+{{- if and .atHome (not $namespaces) }}{{ $namespaces = list $.Release.Namespace }}{{ end -}}
+{{- $_ := set . "namespaces" $namespaces -}}
 {{- if or (eq $said "true") (and (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
 {{- end -}}
 {{- dict "capabilities" $enabled | toJson -}}
@@ -56,9 +59,8 @@ say of its size.
 {{- $namespaces := list -}}
 {{- $kept := true -}}
 {{- range $process.capabilities -}}
-{{- $own := dig .name "namespaces" list $.Values.capabilities -}}
-{{- $namespaces = concat $namespaces $own | uniq -}}
-{{- if not $own }}{{ $kept = false }}{{ end -}}
+{{- $namespaces = concat $namespaces .namespaces | uniq -}}
+{{- if not .namespaces }}{{ $kept = false }}{{ end -}}
 {{- $crds = concat $crds (.crds | default list) -}}
 {{- $webhooks = concat $webhooks (.webhooks | default list) -}}
 {{- end -}}

@@ -5,9 +5,12 @@
 - --capabilities={{ . }}
 {{- end }}
 {{- range $capability := .process.capabilities }}
-{{- with dig $capability.name "namespaces" list $.root.Values.capabilities }}
+{{- with $capability.namespaces }}
 - --{{ $capability.name }}-namespaces={{ join "," . }}
 {{- end }}
+{{- end }}
+{{- if has "hsm" (splitList "," (include "trustplane.names" .process.capabilities)) }}
+{{ include "trustplane.hsm.args" .root }}
 {{- end }}
 - --name={{ .process.name }}
 - --admin-bind-address=:8080

@@ -1,4 +1,4 @@
-//! What people write: the kinds of the API group `trustplane.io`, field by field.
+//! What people and peers write: the kinds that we serve, field by field, and what our processes say to each other.
 //!
 //! The types say what can be written; the rules that no type can say stand beside them in the language of the API server, so
 //! that a wrong object is refused when it is written. What an object means is for the capability's `core`.
@@ -19,5 +19,8 @@
 
 #![deny(missing_docs)]
 
+#[cfg(feature = "deviceplugin")]
+pub mod deviceplugin;
+pub mod hsm;
 pub mod selector;
 pub mod sync;

@@ -33,6 +33,8 @@ pub fn capability() -> Capability {
         rights,
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
         least: None,
+        policies: Vec::new,
+        at_home: false,
         lease_before: None,
         secrets: Some(decide::mark),
         start: Arc::new(|context| Box::pin(assembly::start(context))),

@@ -22,6 +22,7 @@ pub fn files(description: &Description) -> Result<Tree> {
     let mut tree = Tree::default();
     let directory = Path::new(CHART).join("files");
     tree.own(directory.join("crds"));
+    tree.own(directory.join("policies"));
     let mut capabilities = Vec::new();
     for capability in &description.capabilities {
         let mut names = Vec::new();
@@ -32,6 +33,13 @@ pub fn files(description: &Description) -> Result<Tree> {
             );
             names.push(definition.name);
         }
+        if !capability.policies.is_empty() {
+            let policies: Result<Vec<_>> = capability.policies.iter().map(yaml).collect();
+            tree.add(
+                directory.join(format!("policies/{}.yaml", capability.name)),
+                policies?.join("---\n"),
+            );
+        }
         capabilities.push(json!({
             "name": capability.name,
             "about": capability.about,
@@ -39,6 +47,7 @@ pub fn files(description: &Description) -> Result<Tree> {
             "crds": names,
             "webhooks": capability.webhooks,
             "secrets": capability.secrets,
+            "atHome": capability.at_home,
         }));
     }
     let known = json!({ "process": description.process, "capabilities": capabilities });

@@ -26,12 +26,19 @@ pub struct Process {
 
 /// One capability.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Capability {
     pub name: String,
     pub about: String,
     pub rights: Rights,
     pub crds: Vec<Value>,
     pub webhooks: Vec<Value>,
+    /// Policies for its kinds, with their bindings.
+    #[serde(default)]
+    pub policies: Vec<Value>,
+    /// Whether it is kept to our own namespace unless the admin lists others.
+    #[serde(default)]
+    pub at_home: bool,
     /// How its Secrets are known, if it writes any.
     #[serde(default)]
     pub secrets: Option<Value>,

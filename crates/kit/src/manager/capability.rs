@@ -22,6 +22,10 @@ pub struct Capability {
     pub about: &'static str,
     /// The kinds that it serves.
     pub crds: fn() -> Vec<CustomResourceDefinition>,
+    /// ValidatingAdmissionPolicies with their bindings: rules for its kinds that a schema cannot say.
+    pub policies: fn() -> Vec<Value>,
+    /// Whether it is kept to our own namespace unless the admin lists others; else it serves all of them.
+    pub at_home: bool,
     /// What it may do, and nothing more.
     pub rights: fn() -> Rights,
     /// The least that it can do with: with these rights it runs, also without its kinds. If there is none, it needs all.
@@ -70,6 +74,8 @@ pub fn describe(version: &str, known: &[Capability]) -> Value {
             "about": capability.about,
             "rights": capability.rights_in(PROCESS),
             "crds": (capability.crds)(),
+            "policies": (capability.policies)(),
+            "atHome": capability.at_home,
             "webhooks": (capability.webhooks)(),
             "secrets": capability.secrets.map(|mark| mark_of_secrets(&mark())),
         })

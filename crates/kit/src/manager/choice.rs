@@ -91,6 +91,8 @@ mod tests {
             crds: Vec::new,
             rights: Rights::none,
             least: None,
+            policies: Vec::new,
+            at_home: false,
             lease_before: None,
             secrets: None,
             webhooks: Vec::new,

@@ -1,0 +1,23 @@
+{{/* The capability hsm as JSON, or nothing if it does not run. */}}
+{{- define "trustplane.hsm" -}}
+{{- range (include "trustplane.enabled" . | fromJson).capabilities -}}
+{{- if eq .name "hsm" }}{{ toJson . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The account of discovery pods, the same in every namespace. */}}
+{{- define "trustplane.hsm.discovery" -}}
+{{ include "trustplane.fullname" . }}-discovery
+{{- end -}}
+
+{{/* What the manager is told about the other processes of the capability. */}}
+{{- define "trustplane.hsm.args" -}}
+{{- $values := .Values.hsm -}}
+- --hsm-agent-image={{ include "trustplane.image" (merge (dict "tag" ($values.agent.image.tag | default .Chart.AppVersion)) $values.agent.image) }}
+- --hsm-discovery-image={{ include "trustplane.image" (merge (dict "tag" ($values.discovery.image.tag | default .Chart.AppVersion)) $values.discovery.image) }}
+- --hsm-image-pull-policy={{ .Values.image.pullPolicy }}
+- --hsm-discovery-service-account={{ include "trustplane.hsm.discovery" . }}
+{{- with $values.hostDirectories }}
+- --hsm-host-directories={{ join "," . }}
+{{- end }}
+{{- end -}}

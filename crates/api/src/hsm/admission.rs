@@ -1,0 +1,132 @@
+//! Rules for our kinds that no schema can say, in the language of the API server.
+//!
+//! The code checks the same again, because a policy can be removed, and objects may be older than it.
+
+use serde_json::{Value, json};
+
+/// The policies, each followed by its binding.
+pub fn policies() -> Vec<Value> {
+    let shape = "must be an object with vendorId and productId, or a list of 1 to 64 of them";
+    let digits = "must be four hexadecimal digits, such as 20a0";
+    let refused = Policy {
+        name: "hsmdevices.hsm.j5t.io",
+        about: "refuses what no device can match",
+        action: "Deny",
+        rules: vec![
+            rule(
+                "variables.selectors.size() > 0 && variables.selectors.size() <= 64",
+                &usb("", shape),
+            ),
+            rule(
+                "variables.selectors.all(s, type(s) == map && 'vendorId' in s && 'productId' in s && \
+                 s.all(field, field in ['vendorId', 'productId', 'serialNumber'] && type(s[field]) == string))",
+                &usb(
+                    "",
+                    "each must have the fields vendorId and productId, perhaps serialNumber, and no others, all of them strings",
+                ),
+            ),
+            rule(&hexadecimal("vendorId"), &usb(".vendorId", digits)),
+            rule(&hexadecimal("productId"), &usb(".productId", digits)),
+            rule(
+                "variables.selectors.all(s, type(s) != map || !('serialNumber' in s) || \
+                 (string(s['serialNumber']).size() > 0 && string(s['serialNumber']).size() <= 128))",
+                &usb(".serialNumber", "must have 1 to 128 characters"),
+            ),
+            rule(
+                "!variables.hasUsb || !has(object.spec.discovery.static)",
+                "spec.discovery: static cannot be combined with usb",
+            ),
+        ],
+    };
+    let deprecated = Policy {
+        name: "deprecated.hsmdevices.hsm.j5t.io",
+        about: "warns of fields that are no longer wanted",
+        action: "Warn",
+        rules: vec![
+            rule(
+                "!has(object.spec.pkcs11LibraryPath)",
+                "spec.pkcs11LibraryPath is deprecated: use spec.pkcs11.libraryPath",
+            ),
+            rule(
+                "!variables.hasUsb || type(object.spec.discovery.usb) == list",
+                "spec.discovery.usb as an object is deprecated: use a list",
+            ),
+            rule(
+                "!has(object.spec.mirroring) || (!has(object.spec.mirroring.enabled) && \
+                 !has(object.spec.mirroring.primaryRole))",
+                "spec.mirroring.enabled and primaryRole are deprecated: use policy and primaryNode",
+            ),
+        ],
+    };
+    [refused, deprecated].iter().flat_map(Policy::objects).collect()
+}
+
+struct Policy {
+    name: &'static str,
+    about: &'static str,
+    action: &'static str,
+    rules: Vec<Value>,
+}
+
+impl Policy {
+    fn objects(&self) -> [Value; 2] {
+        let metadata = json!({
+            "name": self.name,
+            "labels": { "app.kubernetes.io/part-of": "trustplane", "trustplane.io/capability": "hsm" },
+            "annotations": { "trustplane.io/about": self.about },
+        });
+        let kind = |kind: &str, spec: Value| {
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": kind,
+                "metadata": metadata,
+                "spec": spec,
+            })
+        };
+        let policy = json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["hsm.j5t.io"],
+                "apiVersions": ["v1alpha1"],
+                "resources": ["hsmdevices"],
+                "operations": ["CREATE", "UPDATE"],
+            }]},
+            // What is there already may go on being changed in other ways.
+            "matchConditions": [{
+                "name": "spec-is-new",
+                "expression": "oldObject == null || object.spec != oldObject.spec",
+            }],
+            "variables": [
+                { "name": "hasUsb", "expression": "has(object.spec.discovery) && has(object.spec.discovery.usb)" },
+                {
+                    "name": "selectors",
+                    "expression": "!variables.hasUsb ? [dyn({'vendorId': '0000', 'productId': '0000'})] : \
+                                   type(object.spec.discovery.usb) == list ? object.spec.discovery.usb : \
+                                   [dyn(object.spec.discovery.usb)]",
+                },
+            ],
+            "validations": self.rules,
+        });
+        let binding = json!({ "policyName": self.name, "validationActions": [self.action] });
+        [
+            kind("ValidatingAdmissionPolicy", policy),
+            kind("ValidatingAdmissionPolicyBinding", binding),
+        ]
+    }
+}
+
+fn rule(expression: &str, message: &str) -> Value {
+    json!({ "expression": expression, "message": message })
+}
+
+fn usb(field: &str, rule: &str) -> String {
+    format!("spec.discovery.usb{field}: {rule}")
+}
+
+/// Those whose shape is wrong are told so by another rule.
+fn hexadecimal(field: &str) -> String {
+    format!(
+        "variables.selectors.all(s, type(s) != map || !('{field}' in s) || \
+         string(s['{field}']).matches('^[0-9a-fA-F]{{4}}$'))"
+    )
+}
