@@ -34,6 +34,11 @@ impl DataDigest {
         }
         Self(digest.finish())
     }
+
+    /// Its 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        hex(&self.0)
+    }
 }
 
 /// The digest of a short value lets people guess it.

@@ -326,6 +326,18 @@ impl<'a, H> Contents<'a, H> {
         self.secrets.get(path).map_or(&[], Vec::as_slice)
     }
 
+    /// The objects of a path; nothing if there are none, or if they do not say all: a change of it was interrupted.
+    pub fn objects_of(&self, path: &SecretPath) -> Option<impl Iterator<Item = &'a Found<H>>> {
+        let pieces = self.pieces(path);
+        let told = !pieces.is_empty() && self.trust(path).is_ok();
+        told.then(|| pieces.iter().map(|piece| piece.found))
+    }
+
+    /// The objects that hold the generation.
+    pub fn generation_objects(&self) -> impl Iterator<Item = &'a Found<H>> {
+        self.generations.iter().copied()
+    }
+
     pub(crate) fn journals(&self) -> &BTreeMap<PathMark, Vec<&'a Found<H>>> {
         &self.journals
     }

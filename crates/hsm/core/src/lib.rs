@@ -7,6 +7,9 @@
 //! [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that was. After that the token
 //! holds the old value or the new one.
 //!
+//! Which tokens there are is another part: an HSMDevice is read ([`device`]), the nodes say what they have ([`usb`]), a [`pool`]
+//! makes one picture of that, and each token gets an agent ([`agents`]). [`decide`] has the decisions about it.
+//!
 //! There is no PKCS#11 here, no clock and no chance; they are parameters.
 //!
 //! ```
@@ -29,8 +32,12 @@
 //! ```
 #![deny(missing_docs)]
 
+pub mod agents;
 pub mod checksum;
 pub mod code;
+pub mod decide;
+pub mod device;
+pub mod discovery_set;
 pub mod generation;
 pub mod journal;
 pub mod label;
@@ -40,10 +47,17 @@ pub mod metadata;
 #[cfg(test)]
 mod model;
 pub mod object;
+pub mod objects;
 pub mod oid;
 pub mod op;
 pub mod path;
+pub mod pin_record;
+mod pod;
+pub mod pool;
 pub mod recover;
 pub mod replace;
+pub mod resource;
+pub mod rules;
 pub mod secret;
+pub mod usb;
 pub mod version;

@@ -49,10 +49,11 @@ pub enum Profile {
 impl Profile {
     /// The limits.
     pub fn limits(self) -> Limits {
-        // OpenSC cuts longer labels, and shows no more objects than this; some versions show 64.
+        // OpenSC cuts longer labels, and shows 128 objects when it meets a card; some versions show 64. Of those that are made
+        // afterwards it shows one fewer, and makes the one beyond all the same.
         let opensc = Limits {
             label: Some(254),
-            objects: Some(128),
+            objects: Some(127),
             ..Limits::default()
         };
         match self {
@@ -259,13 +260,13 @@ mod tests {
             foreign: 0,
         };
         let opensc = Profile::Opensc.limits();
-        assert_eq!(opensc.check_usage(&usage(128, 1 << 30)), Ok(()));
-        let error = opensc.check_usage(&usage(129, 0)).unwrap_err();
+        assert_eq!(opensc.check_usage(&usage(127, 1 << 30)), Ok(()));
+        let error = opensc.check_usage(&usage(128, 0)).unwrap_err();
         assert_eq!(
             error,
             LimitError::Objects {
-                needed: 129,
-                limit: 128
+                needed: 128,
+                limit: 127
             }
         );
         assert_eq!(error.code(), Code::ResourceExhausted);

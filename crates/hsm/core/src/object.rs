@@ -45,7 +45,7 @@ impl NewObject {
 }
 
 /// An object that was found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<H> {
     /// How the token calls it.
     pub handle: H,

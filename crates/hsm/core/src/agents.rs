@@ -1,0 +1,150 @@
+//! Agents: which tokens should have one, and what each consists of.
+
+mod deployment;
+mod rights;
+
+use std::collections::BTreeMap;
+
+use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, PATH_LABEL, SERIAL_LABEL};
+use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
+use trustplane_plan::{Manifest, Owner};
+
+use crate::decide::PoolView;
+use crate::device::{Device, Fixed, Opening, Search};
+use crate::objects::{AGENT, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
+use crate::pool::info;
+use crate::rules::Rules;
+
+/// A token that should have an agent, and everything that its objects are made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent<'a> {
+    /// Its name, and that of every object of its own.
+    pub name: String,
+    /// The serial number of the token on the bus; the name of a static one.
+    pub serial: String,
+    /// The node that has the token; none if any will do.
+    pub node: Option<String>,
+    /// The device file of the token; empty for a static one.
+    pub path: String,
+    /// Whether the token is there, in a pool that can be trusted: only then a new agent is made.
+    pub ready: bool,
+    /// How the token is opened.
+    pub opening: &'a Opening,
+    /// The token, if it is a static one.
+    pub fixed: Option<&'a Fixed>,
+    device: &'a Device,
+}
+
+impl<'a> Agent<'a> {
+    fn of(device: &'a Device, token: &AggregatedDevice, trusted: bool) -> Option<Self> {
+        let opening = device.opening.as_ref()?;
+        let serial = token
+            .serial_number
+            .as_deref()
+            .filter(|serial| !serial.is_empty())?;
+        let fixed = match &device.search {
+            Search::Nodes(_) => None,
+            // One that has left the list has no agent.
+            Search::Fixed(tokens) => Some(tokens.iter().find(|fixed| fixed.name == serial)?),
+        };
+        let is_static = token
+            .device_info
+            .get(info::DISCOVERY_TYPE)
+            .is_some_and(|how| how == info::STATIC);
+        if fixed.is_none() && (is_static || token.node_name.is_empty()) {
+            return None;
+        }
+        Some(Self {
+            name: agent_name(&device.name, serial),
+            serial: serial.to_owned(),
+            node: match fixed {
+                Some(fixed) => fixed.node.clone(),
+                None => Some(token.node_name.clone()),
+            },
+            path: token.device_path.clone(),
+            ready: trusted && token.available,
+            opening,
+            fixed,
+            device,
+        })
+    }
+
+    /// Its objects, in the order in which they are needed. The Secrets are not among them: nobody here knows what is in them.
+    pub fn wishes(&self, owner: &Owner, rules: &Rules) -> Vec<Manifest> {
+        let mut wishes = rights::manifests(self);
+        wishes.push(self.object(CONFIG_MAP));
+        wishes.push(deployment::manifest(self, rules));
+        let namespace = Some(self.device.namespace.as_str());
+        let owned = |wish: Manifest| match wish.object().namespace() == namespace {
+            true => wish.owner(owner.clone()),
+            false => wish,
+        };
+        wishes.into_iter().map(owned).collect()
+    }
+
+    /// The labels of its objects, as the original has them.
+    fn labels(&self) -> Vec<(&'static str, String)> {
+        let mut labels = vec![
+            ("app", self.name.clone()),
+            (COMPONENT_LABEL, AGENT.to_owned()),
+            ("app.kubernetes.io/name", AGENT.to_owned()),
+            ("app.kubernetes.io/instance", self.name.clone()),
+            ("app.kubernetes.io/part-of", OPERATOR.to_owned()),
+            (DEVICE_LABEL, label_value(&self.device.name)),
+            (SERIAL_LABEL, label_value(&self.serial)),
+        ];
+        if !self.path.is_empty() {
+            labels.push((PATH_LABEL, label_value(self.path.trim_matches('/'))));
+        }
+        labels
+    }
+
+    /// An object of its name, with its labels.
+    fn object(&self, kind: trustplane_plan::Kind) -> Manifest {
+        // The place of a token changes, and few objects have to follow it.
+        let lasting = self.labels().into_iter().filter(|(key, _)| *key != PATH_LABEL);
+        let bare = Manifest::new(kind, Some(&self.device.namespace), &self.name);
+        lasting.fold(bare, |wish, (key, value)| wish.label(key, &value))
+    }
+}
+
+/// The tokens of an HSMDevice that have or should have an agent, by the name of the agent.
+///
+/// A token is listed by the pools as long as it is there, or was within the grace period. Where several entries have one serial
+/// number, the one that is there counts.
+pub fn agents<'a>(device: &'a Device, pools: &[PoolView]) -> BTreeMap<String, Agent<'a>> {
+    let mut listed: Vec<(&AggregatedDevice, bool)> = Vec::new();
+    for pool in pools {
+        let trusted = is_trusted(&pool.status);
+        let of_device = |token: &&AggregatedDevice| {
+            token.device_info.get(info::DEVICE) == Some(&device.name)
+                && !token.device_info.contains_key(info::CLAIMED_BY)
+        };
+        let tokens = pool.status.aggregated_devices.iter().filter(of_device);
+        listed.extend(tokens.map(|token| (token, trusted)));
+    }
+    let rank = |(token, trusted): &(&AggregatedDevice, bool)| {
+        (
+            token.available,
+            *trusted,
+            !token.device_info.contains_key(info::MOVED_TO),
+            token.last_seen,
+        )
+    };
+    // The best last, so that it stays. Equal ones are told apart by their place, so that the choice lasts.
+    listed.sort_by(|one, other| {
+        let place = |token: &AggregatedDevice| (token.node_name.clone(), token.device_path.clone());
+        rank(one)
+            .cmp(&rank(other))
+            .then_with(|| place(other.0).cmp(&place(one.0)))
+    });
+    let agents = listed
+        .into_iter()
+        .filter_map(|(token, trusted)| Agent::of(device, token, trusted));
+    agents.map(|agent| (agent.name.clone(), agent)).collect()
+}
+
+/// Whether new agents are made for the tokens of a pool. One of which a part is missing goes on serving.
+pub fn is_trusted(status: &HsmPoolStatus) -> bool {
+    matches!(status.phase.as_deref(), Some("Ready" | "Partial"))
+}

@@ -1,0 +1,212 @@
+//! The Deployment of an agent.
+
+use serde_json::{Map, Value, json};
+use trustplane_plan::Manifest;
+
+use super::Agent;
+use crate::limits::Profile;
+use crate::objects::{
+    DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, so_pin_secret_name, tls_secret_name,
+};
+use crate::pod::{
+    argument, container_security, identity, literal, pod_security, pod_spec, probe, restricted,
+};
+use crate::resource::token_resource;
+use crate::rules::Rules;
+use crate::usb::DeviceType;
+
+/// Where the daemon is that speaks to readers of smart cards.
+const PCSCD: &str = "/usr/sbin/pcscd";
+
+/// The Deployment: one pod, on the node of the token, with that token and no other.
+pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
+    let (mounts, volumes) = volumes(agent);
+    let container = json!({
+        "name": "agent",
+        "image": rules.agent_image,
+        "imagePullPolicy": rules.pull_policy,
+        "args": arguments(agent),
+        "env": environment(agent),
+        "ports": [
+            { "name": "grpc", "containerPort": 9090, "protocol": "TCP" },
+            { "name": "health", "containerPort": 8093, "protocol": "TCP" },
+        ],
+        "livenessProbe": probe("/livez", "health", [15, 20, 3, 3]),
+        "readinessProbe": probe("/readyz", "health", [5, 10, 3, 2]),
+        "resources": resources(agent),
+        "securityContext": container_security(),
+        "volumeMounts": mounts,
+    });
+    let mut spec = pod_spec(rules, &agent.name, container, volumes);
+    // A static token has no device file, so nothing of it can belong to root. Those of USB devices do on most nodes: there the
+    // admin either names a group that may open them, or chooses root, which has no capabilities.
+    spec["securityContext"] = match agent.fixed {
+        Some(_) => restricted(),
+        None => pod_security(rules.agent_user, &rules.agent_groups),
+    };
+    place(agent, &mut spec);
+    let labels: Map<String, Value> = agent
+        .labels()
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    let mut metadata = json!({ "labels": labels });
+    if !agent.path.is_empty() {
+        // The kubelet gives a device to a container when that starts: a token at a new place needs a new pod.
+        metadata["annotations"] = json!({ PATH_ANNOTATION: agent.path });
+    }
+    let bare = Manifest::new(DEPLOYMENT, Some(&agent.device.namespace), &agent.name)
+        .annotation(NODE_ANNOTATION, agent.node.as_deref().unwrap_or_default())
+        .with(
+            "spec",
+            json!({
+                "replicas": 1,
+                "revisionHistoryLimit": 1,
+                "selector": { "matchLabels": { "app": agent.name } },
+                // Two agents of one token would be one too many.
+                "strategy": { "type": "Recreate" },
+                "template": { "metadata": metadata, "spec": spec },
+            }),
+        );
+    let labels = agent.labels();
+    labels
+        .iter()
+        .fold(bare, |wish, (key, value)| wish.label(key, value))
+}
+
+fn resources(agent: &Agent<'_>) -> Value {
+    let mut resources = json!({
+        "requests": { "cpu": "100m", "memory": "128Mi" },
+        "limits": { "cpu": "500m", "memory": "256Mi" },
+    });
+    if agent.fixed.is_none() {
+        for part in ["requests", "limits"] {
+            resources[part][token_resource(&agent.serial)] = "1".into();
+        }
+    }
+    resources
+}
+
+fn arguments(agent: &Agent<'_>) -> Vec<String> {
+    let (device, opening) = (agent.device, agent.opening);
+    let fixed = agent.fixed;
+    let pin = &opening.pin;
+    let mut arguments = vec![
+        "serve".to_owned(),
+        argument("device-name", &device.name),
+        argument("agent-name", &agent.name),
+        "--port=9090".to_owned(),
+        "--health-port=8093".to_owned(),
+        argument(
+            "pin-secret",
+            &format!("{}/{}/{}", pin.namespace, pin.name, pin.key),
+        ),
+        argument("record", &format!("{}/{}", device.namespace, agent.name)),
+        argument("limits", profile(agent).into()),
+        argument("pcscd", if fixed.is_some() { "off" } else { PCSCD }),
+    ];
+    let library = fixed
+        .and_then(|fixed| fixed.library.as_ref())
+        .or(opening.library.as_ref());
+    let label = fixed.and_then(|fixed| fixed.token_label.as_ref());
+    // The label of the HSMDevice would be that of all its static tokens.
+    let label = label.or(opening.token_label.as_ref().filter(|_| fixed.is_none()));
+    let given = [
+        ("pkcs11-library", library),
+        ("token-label", label),
+        (
+            "token-serial",
+            fixed.and_then(|fixed| fixed.token_serial.as_ref()),
+        ),
+        ("reader-serial", fixed.is_none().then_some(&agent.serial)),
+    ];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    arguments.extend(given.map(|(name, value)| argument(name, value)));
+    arguments.extend(opening.slot.map(|slot| format!("--slot-id={slot}")));
+    if opening.exclusive {
+        arguments.push("--exclusive".to_owned());
+    }
+    if opening.exclusive {
+        arguments.push("--exclusive".to_owned());
+    }
+    if opening.auto_provision {
+        arguments.push("--auto-provision".to_owned());
+        arguments.push("--so-pin-file=/etc/hsm/so-pin/so-pin".to_owned());
+    }
+    arguments
+}
+
+/// The limits of the token, as far as its type tells.
+fn profile(agent: &Agent<'_>) -> Profile {
+    match DeviceType::named(&agent.device.device_type) {
+        Some(DeviceType::PicoHsm) => Profile::PicoHsm,
+        Some(DeviceType::SmartCardHsm | DeviceType::NitrokeyHsm) => Profile::SmartcardHsm,
+        Some(DeviceType::YubiHsm) => Profile::YubiHsm2,
+        None if agent.fixed.is_some() => Profile::Software,
+        None => Profile::Opensc,
+    }
+}
+
+fn environment(agent: &Agent<'_>) -> Vec<Value> {
+    let mut environment = identity();
+    let mut variables = agent.opening.environment.clone();
+    variables.extend(agent.fixed.iter().flat_map(|fixed| fixed.environment.clone()));
+    let variable = |(name, value): (String, String)| json!({ "name": name, "value": literal(&value) });
+    environment.extend(variables.into_iter().map(variable));
+    environment
+}
+
+/// What the container mounts, and where that comes from.
+fn volumes(agent: &Agent<'_>) -> (Vec<Value>, Value) {
+    let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
+    for (name, path) in [
+        ("tmp", "/tmp"),
+        ("run-pcscd", "/run/pcscd"),
+        ("lock-pcsc", "/var/lock/pcsc"),
+    ] {
+        mounts.push(json!({ "name": name, "mountPath": path }));
+        volumes.push(json!({ "name": name, "emptyDir": {} }));
+    }
+    let mut secret = |volume: &str, name: String, path: &str| {
+        mounts.push(json!({ "name": volume, "mountPath": path, "readOnly": true }));
+        volumes.push(json!({ "name": volume, "secret": { "secretName": name, "defaultMode": 0o400 } }));
+    };
+    secret("agent-mtls", tls_secret_name(&agent.name), "/etc/hsm/tls");
+    if agent.opening.auto_provision {
+        secret("so-pin", so_pin_secret_name(&agent.name), "/etc/hsm/so-pin");
+    }
+    let own: Vec<_> = agent
+        .fixed
+        .iter()
+        .flat_map(|fixed| &fixed.host_directories)
+        .collect();
+    // What a token says of a directory itself counts.
+    let shared = agent.opening.host_directories.iter();
+    let shared = shared.filter(|shared| own.iter().all(|own| own.path != shared.path));
+    let directories = own.iter().copied().chain(shared);
+    for (n, directory) in directories.enumerate() {
+        let name = format!("host-{n}");
+        mounts.push(json!({ "name": name, "mountPath": directory.path, "readOnly": directory.read_only }));
+        volumes.push(json!({ "name": name, "hostPath": { "path": directory.path, "type": "Directory" } }));
+    }
+    (mounts, volumes.into())
+}
+
+/// Where the pod runs: on the node of its token, or where the HSMDevice says.
+fn place(agent: &Agent<'_>, spec: &mut Value) {
+    let Some(node) = &agent.node else {
+        if !agent.device.node_selector.is_empty() {
+            spec["nodeSelector"] = json!(agent.device.node_selector);
+        }
+        return;
+    };
+    // A name that is too long for a label is not in that label of the node either.
+    if label_value(node) == *node {
+        spec["nodeSelector"] = json!({ "kubernetes.io/hostname": node });
+    }
+    spec["affinity"] = json!({ "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{
+            "matchFields": [{ "key": "metadata.name", "operator": "In", "values": [node] }],
+        }]},
+    }});
+}

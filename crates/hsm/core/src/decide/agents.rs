@@ -1,0 +1,316 @@
+//! What to do about the agents of an HSMDevice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use trustplane_api::hsm::DEVICE;
+use trustplane_api::hsm::record::Record;
+use trustplane_plan::{
+    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
+    Plan, Propagation, Severity, Step, Target, converge_set,
+};
+
+use super::{DeviceView, PoolView};
+use crate::agents::{Agent, agents, is_trusted};
+use crate::device::Device;
+use crate::objects::{
+    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, NODE_ANNOTATION, ROLE, ROLE_BINDING, SECRET, away_name,
+    is_for, mark, ownership, so_pin_secret_name, tls_secret_name,
+};
+use crate::pool::grace_period;
+use crate::rules::Rules;
+
+/// Everything that a decision about the agents of an HSMDevice rests on.
+#[derive(Debug, Clone)]
+pub struct AgentsInput {
+    /// The name of the HSMDevice: it may be gone, and objects of it may be left.
+    pub key: ObjectRef,
+    /// The HSMDevice, if it exists.
+    pub device: Option<DeviceView>,
+    /// The pools that are for it.
+    pub pools: Vec<PoolView>,
+    /// Live objects of its agents, or that have their names: Deployments, ServiceAccounts, Roles, RoleBindings, ConfigMaps and
+    /// Secrets. Those in other namespaces are known by a label ([`is_for`]).
+    pub live: Vec<(Kind, Meta)>,
+    /// Whether `live` is all there is.
+    pub complete: bool,
+    /// The records of its agents that could be read, by the name of the agent.
+    pub records: BTreeMap<String, Record>,
+}
+
+/// What is done besides writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentAction {
+    /// Make the Secret with the certificate of an agent: there is none.
+    Certificate {
+        /// The agent.
+        agent: ObjectRef,
+    },
+    /// Make the Secret with the SO-PIN for the token of an agent: there is none.
+    SoPin {
+        /// The agent.
+        agent: ObjectRef,
+    },
+}
+
+/// What to do about the agents of an HSMDevice.
+///
+/// An agent is made for a token that is there, and removed when its token has left the pools, which list it until the grace period
+/// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
+/// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. An SO-PIN is never removed.
+pub fn decide_agents(
+    input: &AgentsInput,
+    rules: &Rules,
+    fingerprinter: &Fingerprinter,
+    now: Timestamp,
+) -> Plan<AgentAction> {
+    let Some(view) = input
+        .device
+        .as_ref()
+        .filter(|device| !device.meta.is_terminating())
+    else {
+        return farewell(input);
+    };
+    let mut plan = Plan::default();
+    // What is there goes on as it is until the HSMDevice makes sense again.
+    let Ok(device) = &view.read else {
+        return plan;
+    };
+    let Some(owner) = Owner::controller(&DEVICE, &view.meta, Some(&device.namespace)) else {
+        return plan;
+    };
+    let mut round = Round {
+        input,
+        view,
+        device,
+        removable: is_known(&input.pools, now, &mut plan),
+        plan,
+        done: BTreeSet::new(),
+        wishes: Vec::new(),
+    };
+    for agent in agents(device, &input.pools).into_values() {
+        round.tend(&agent, &owner, rules);
+    }
+    round.end(fingerprinter)
+}
+
+/// Whether what the pools do not list is gone. A pool of which a part is not heard has its time first: it may have lost its
+/// memory, or never had one.
+fn is_known(pools: &[PoolView], now: Timestamp, plan: &mut Plan<AgentAction>) -> bool {
+    let mut known = !pools.is_empty();
+    for pool in pools {
+        let settled = pool.status.last_aggregation_time.is_some_and(|last| {
+            let grace = grace_period(&pool.spec);
+            is_trusted(&pool.status) || Deadline::after(last, grace).has_passed(now, plan)
+        });
+        known &= settled;
+    }
+    known
+}
+
+/// The HSMDevice is gone. The garbage collector removes what it owned; what is in other namespaces had no owner.
+fn farewell(input: &AgentsInput) -> Plan<AgentAction> {
+    let mut plan = Plan::default();
+    let left = input
+        .live
+        .iter()
+        .filter(|(kind, live)| is_away(input, kind, live));
+    plan.steps
+        .extend(left.filter_map(|(kind, live)| delete(kind, live)));
+    plan
+}
+
+/// Whether a live object is one in the namespace of a PIN.
+fn is_away(input: &AgentsInput, kind: &Kind, live: &Meta) -> bool {
+    let namespace = input.key.namespace().unwrap_or_default();
+    [ROLE, ROLE_BINDING].contains(kind)
+        && live.labels.contains_key(DEVICE_NAMESPACE_LABEL)
+        && is_for(live, namespace, input.key.name())
+}
+
+fn delete(kind: &Kind, live: &Meta) -> Option<Step<AgentAction>> {
+    let target = Target {
+        kind: kind.clone(),
+        object: live.object.clone(),
+    };
+    (!live.is_terminating()).then(|| {
+        Step::Delete(Delete {
+            target,
+            uid: live.uid.clone(),
+            resource_version: Some(live.resource_version.clone()),
+            propagation: Propagation::Background,
+        })
+    })
+}
+
+struct Round<'a> {
+    input: &'a AgentsInput,
+    view: &'a DeviceView,
+    device: &'a Device,
+    removable: bool,
+    plan: Plan<AgentAction>,
+    /// Live objects about which all is said.
+    done: BTreeSet<Target>,
+    wishes: Vec<Manifest>,
+}
+
+impl Round<'_> {
+    fn live(&self, kind: &Kind, name: &str) -> Option<&Meta> {
+        let object = ObjectRef::new(Some(&self.device.namespace), name);
+        let is_it = |(k, live): &&(Kind, Meta)| k == kind && live.object == object;
+        self.input.live.iter().find(is_it).map(|(_, live)| live)
+    }
+
+    fn tend(&mut self, agent: &Agent<'_>, owner: &Owner, rules: &Rules) {
+        let deployment = self.live(&DEPLOYMENT, &agent.name).cloned();
+        if deployment.is_none() && !agent.ready {
+            self.keep_all(&agent.name);
+            return;
+        }
+        let wishes = agent.wishes(owner, rules);
+        if let Some(taken) = wishes
+            .iter()
+            .map(Manifest::target)
+            .find(|target| self.is_taken(target))
+        {
+            let text = format!(
+                "{taken} belongs to another HSMDevice, so the token {} has no agent",
+                shown(&agent.serial)
+            );
+            self.tell("AgentTaken", &text);
+            self.keep_all(&agent.name);
+            return;
+        }
+        self.secrets(agent);
+        let moved = deployment.filter(|live| {
+            let node = live.annotations.get(NODE_ANNOTATION);
+            mark().is_on(live) && node.is_some_and(|node| *node != *agent.node.as_deref().unwrap_or_default())
+        });
+        for wish in wishes {
+            // The pod of a node that has died never ends, and a Deployment waits for it before it makes another. So the
+            // Deployment goes, and comes back at the new place.
+            match &moved {
+                Some(live) if *wish.kind() == DEPLOYMENT => {
+                    self.done.insert(wish.target());
+                    self.plan.steps.extend(delete(&DEPLOYMENT, live));
+                }
+                _ => self.wishes.push(wish),
+            }
+        }
+    }
+
+    /// The mark is common to all HSMDevices: an object of another one is as foreign as any.
+    fn is_taken(&self, target: &Target) -> bool {
+        let is_it = |(kind, live): &&(Kind, Meta)| *kind == target.kind && live.object == target.object;
+        let live = self.input.live.iter().find(is_it);
+        live.is_some_and(|(_, live)| {
+            mark().is_on(live) && !is_for(live, &self.device.namespace, &self.device.name)
+        })
+    }
+
+    fn secrets(&mut self, agent: &Agent<'_>) {
+        let name = ObjectRef::new(Some(&self.device.namespace), &agent.name);
+        let tls = tls_secret_name(&agent.name);
+        if self.live(&SECRET, &tls).is_none() {
+            let action = AgentAction::Certificate { agent: name.clone() };
+            self.plan.push(Step::Call(action));
+        }
+        self.keep(&SECRET, &tls);
+        if agent.opening.auto_provision && self.live(&SECRET, &so_pin_secret_name(&agent.name)).is_none() {
+            self.plan.push(Step::Call(AgentAction::SoPin { agent: name }));
+        }
+    }
+
+    fn keep(&mut self, kind: &Kind, name: &str) {
+        self.done.insert(Target {
+            kind: kind.clone(),
+            object: ObjectRef::new(Some(&self.device.namespace), name),
+        });
+    }
+
+    /// Leaves all objects of an agent as they are.
+    fn keep_all(&mut self, name: &str) {
+        let names = [
+            name.to_owned(),
+            tls_secret_name(name),
+            away_name(&self.device.namespace, name),
+        ];
+        let named = |live: &Meta| names.iter().any(|name| live.object.name() == name);
+        let live = self.input.live.iter().filter(|(_, live)| named(live));
+        let targets = live.map(|(kind, live)| Target {
+            kind: kind.clone(),
+            object: live.object.clone(),
+        });
+        self.done.extend(targets.collect::<Vec<_>>());
+    }
+
+    fn tell(&mut self, reason: &'static str, text: &str) {
+        let meta = &self.view.meta;
+        let about = Target {
+            kind: DEVICE,
+            object: meta.object.clone(),
+        };
+        let note = Note::new(about, &meta.uid, Severity::Warning, reason, "Serve", text);
+        self.plan.push(Step::Tell(note));
+    }
+
+    /// Whether a live object may be removed if nobody wishes it.
+    fn is_loose(&self, kind: &Kind, live: &Meta) -> bool {
+        let target = Target {
+            kind: kind.clone(),
+            object: live.object.clone(),
+        };
+        let is_record = *kind == CONFIG_MAP;
+        let is_empty = self.input.records.get(live.object.name()) == Some(&Record::default());
+        let is_so_pin = *kind == SECRET && live.object.name().ends_with("-so-pin");
+        !self.done.contains(&target) && !is_so_pin && (!is_record || is_empty)
+    }
+
+    fn end(mut self, fingerprinter: &Fingerprinter) -> Plan<AgentAction> {
+        let wanted: BTreeSet<Target> = self.wishes.iter().map(Manifest::target).collect();
+        let is_wanted = |kind: &Kind, live: &Meta| {
+            wanted
+                .iter()
+                .any(|target| target.kind == *kind && target.object == live.object)
+        };
+        let live: Vec<(Kind, Meta)> = self
+            .input
+            .live
+            .iter()
+            .filter(|(kind, live)| is_wanted(kind, live) || self.is_loose(kind, live))
+            .cloned()
+            .collect();
+        let complete = self.input.complete && self.removable;
+        let set = OwnedSet {
+            live: &live,
+            complete,
+            owner: &self.view.meta.uid,
+        };
+        let wishes = std::mem::take(&mut self.wishes);
+        let (steps, held_up) = converge_set(wishes, set, &ownership(), fingerprinter);
+        self.plan.steps.extend(steps);
+        if complete {
+            let away = live
+                .iter()
+                .filter(|(kind, live)| is_away(self.input, kind, live) && !is_wanted(kind, live));
+            self.plan
+                .steps
+                .extend(away.filter_map(|(kind, live)| delete(kind, live)));
+        }
+        for (target, why) in held_up {
+            if matches!(why, Convergence::Foreign { .. }) {
+                self.tell("AgentTaken", &format!("{target} belongs to somebody else"));
+            }
+        }
+        self.plan
+    }
+}
+
+/// The beginning of a text that a node has reported.
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(64).collect::<String>())
+}
+
+#[cfg(test)]
+#[path = "agents_tests.rs"]
+mod tests;

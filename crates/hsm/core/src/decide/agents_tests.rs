@@ -1,0 +1,587 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+use trustplane_api::hsm::record::TokenIdentity;
+use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolStatus};
+
+use super::*;
+use crate::decide::world::{
+    Cluster, at, fingerprinter, meta, pico, pool_view, rules, soft, spec, steps, view,
+};
+use crate::objects::SERVICE_ACCOUNT;
+use crate::pool::info;
+
+const NAME: &str = "hsm-agent-pico-e6";
+
+fn token(serial: &str, node: &str, path: &str, available: bool) -> AggregatedDevice {
+    AggregatedDevice {
+        device_path: path.to_owned(),
+        serial_number: (!serial.is_empty()).then(|| serial.to_owned()),
+        node_name: node.to_owned(),
+        last_seen: at(0),
+        available,
+        device_info: [(info::DEVICE.to_owned(), "pico".to_owned())].into(),
+        resource_name: None,
+        role: None,
+        mirrored_from: None,
+        last_sync_time: None,
+        health: None,
+    }
+}
+
+fn status(phase: &str, tokens: Vec<AggregatedDevice>) -> HsmPoolStatus {
+    HsmPoolStatus {
+        phase: Some(phase.to_owned()),
+        last_aggregation_time: Some(at(0)),
+        aggregated_devices: tokens,
+        ..HsmPoolStatus::default()
+    }
+}
+
+fn input(spec: &HsmDeviceSpec, status: HsmPoolStatus) -> AgentsInput {
+    AgentsInput {
+        key: ObjectRef::new(Some("hsm"), "pico"),
+        device: Some(view("hsm", "pico", spec)),
+        pools: vec![pool_view("hsm", "pico", status)],
+        live: Vec::new(),
+        complete: true,
+        records: BTreeMap::new(),
+    }
+}
+
+fn one() -> AgentsInput {
+    input(
+        &pico(),
+        status("Ready", vec![token("e6", "n1", "/dev/bus/usb/001/015", true)]),
+    )
+}
+
+fn decide(input: &AgentsInput) -> Plan<AgentAction> {
+    decide_agents(input, &rules(), &fingerprinter(), at(60))
+}
+
+/// Carries out a plan; the Secrets are made by the controller.
+fn carry_out(input: &mut AgentsInput, cluster: &mut Cluster) {
+    let plan = decide(input);
+    cluster.apply(&plan);
+    for step in &plan.steps {
+        if let Step::Call(action) = step {
+            let name = match action {
+                AgentAction::Certificate { agent } => tls_secret_name(agent.name()),
+                AgentAction::SoPin { agent } => so_pin_secret_name(agent.name()),
+            };
+            let owner =
+                Owner::controller(&DEVICE, &input.device.as_ref().unwrap().meta, Some("hsm")).unwrap();
+            let mut secret = Manifest::new(SECRET, Some("hsm"), &name)
+                .label(&mark().key, &mark().value)
+                .label("hsm.j5t.io/device", "pico");
+            if matches!(action, AgentAction::Certificate { .. }) {
+                secret = secret.owner(owner);
+            }
+            cluster.put(&secret);
+        }
+    }
+    input.live = cluster.live();
+}
+
+fn running(input: &mut AgentsInput) -> Cluster {
+    let mut cluster = Cluster::default();
+    carry_out(input, &mut cluster);
+    cluster
+}
+
+fn deployment(input: &AgentsInput, name: &str) -> Value {
+    let mut input = input.clone();
+    running(&mut input).body(&DEPLOYMENT, name).unwrap().clone()
+}
+
+fn pod(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]
+}
+
+fn arguments(deployment: &Value) -> Vec<String> {
+    let arguments = pod(deployment)["containers"][0]["args"]
+        .as_array()
+        .unwrap()
+        .iter();
+    arguments
+        .map(|argument| argument.as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_token_gets_an_agent_with_all_its_objects_and_then_rests() {
+    let mut input = one();
+    let wanted = [
+        r#"call Certificate { agent: hsm/hsm-agent-pico-e6 }"#,
+        "create ServiceAccount hsm/hsm-agent-pico-e6",
+        "create Role hsm/hsm-agent-pico-e6",
+        "create RoleBinding hsm/hsm-agent-pico-e6",
+        "create ConfigMap hsm/hsm-agent-pico-e6",
+        "create Deployment hsm/hsm-agent-pico-e6",
+    ];
+    assert_eq!(steps(&decide(&input)), wanted);
+    running(&mut input);
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn f41_a_new_agent_waits_for_a_pool_that_is_ready_or_partial() {
+    for (phase, made) in [
+        ("Pending", false),
+        ("Aggregating", false),
+        ("Error", false),
+        ("Ready", true),
+        ("Partial", true),
+    ] {
+        let tokens = vec![token("e6", "n1", "/dev/a", true)];
+        let plan = decide(&input(&pico(), status(phase, tokens)));
+        assert_eq!(!plan.is_empty(), made, "{phase}");
+    }
+}
+
+#[test]
+fn w14_a_partial_pool_goes_on_serving_and_so_does_one_that_looks_again() {
+    for phase in ["Partial", "Aggregating", "Pending", "Error"] {
+        let mut input = one();
+        running(&mut input);
+        input.pools[0].status.phase = Some(phase.to_owned());
+        assert_eq!(steps(&decide(&input)), [""; 0], "{phase}");
+    }
+}
+
+#[test]
+fn w14_no_agent_is_made_for_a_token_that_is_not_there_and_one_that_was_keeps_its_agent() {
+    let lost = vec![token("e6", "n1", "/dev/a", false)];
+    let mut input = input(&pico(), status("Ready", lost));
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+    input.pools[0].status.aggregated_devices[0].available = true;
+    running(&mut input);
+    input.pools[0].status.aggregated_devices[0].available = false;
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn f43_an_agent_goes_when_its_token_has_left_the_pool_and_a_record_with_content_stays() {
+    let mut input = one();
+    running(&mut input);
+    input.pools[0].status.aggregated_devices.clear();
+    let told = steps(&decide(&input)).join("\n");
+    for kind in ["Deployment", "ServiceAccount", "Role", "RoleBinding", "Secret"] {
+        assert!(
+            told.contains(&format!("delete {kind} hsm/hsm-agent-pico-e6")),
+            "{kind}: {told}"
+        );
+    }
+    // Nobody knows what is in the record: it stays.
+    assert!(!told.contains("ConfigMap"));
+    let empty = Record::default();
+    input.records.insert(NAME.to_owned(), empty.clone());
+    assert!(steps(&decide(&input)).join("\n").contains("delete ConfigMap"));
+    let known = Record {
+        token: Some(TokenIdentity::default()),
+        ..empty
+    };
+    input.records.insert(NAME.to_owned(), known);
+    assert!(!steps(&decide(&input)).join("\n").contains("delete ConfigMap"));
+}
+
+#[test]
+fn nothing_is_removed_on_a_partial_view_or_while_a_pool_is_still_looking() {
+    let mut input = one();
+    running(&mut input);
+    input.pools[0].status.aggregated_devices.clear();
+    let mut partial = input.clone();
+    partial.complete = false;
+    assert_eq!(steps(&decide(&partial)), [""; 0]);
+    let mut looking = input.clone();
+    looking.pools[0].status.phase = Some("Aggregating".to_owned());
+    let plan = decide(&looking);
+    assert_eq!(
+        (steps(&plan), plan.look_again),
+        (Vec::new(), Some(Duration::from_secs(240)))
+    );
+    assert!(!decide_agents(&looking, &rules(), &fingerprinter(), at(300)).is_empty());
+    // A status that somebody has emptied says nothing, however old the pool is.
+    let mut empty = input.clone();
+    empty.pools[0].status = HsmPoolStatus::default();
+    assert!(decide_agents(&empty, &rules(), &fingerprinter(), at(9_999)).is_empty());
+    input.pools.clear();
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn a_faulty_device_keeps_its_agents_as_they_are() {
+    let mut input = one();
+    running(&mut input);
+    input.pools[0].status.aggregated_devices.clear();
+    let faulty = spec(json!({"deviceType": "PicoHSM", "discovery": {"usb": []}}));
+    input.device = Some(view("hsm", "pico", &faulty));
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn w35_every_object_of_an_agent_is_owned_and_has_labels_that_are_valid() {
+    let odd = "DENK 01/ä";
+    let mut input = input(
+        &pico(),
+        status("Ready", vec![token(odd, "n1", "/dev/bus/usb/001/015", true)]),
+    );
+    let cluster = running(&mut input);
+    assert_eq!(cluster.objects.len(), 6);
+    for (target, (_, body)) in &cluster.objects {
+        assert_eq!(
+            body["metadata"]["ownerReferences"][0]["uid"], "uid-hsm-pico",
+            "{target}"
+        );
+        assert_eq!(
+            body["metadata"]["labels"]["hsm.j5t.io/device"], "pico",
+            "{target}"
+        );
+    }
+    let name = crate::objects::agent_name("pico", odd);
+    let made = cluster.body(&DEPLOYMENT, &name).unwrap();
+    let labels = made["metadata"]["labels"].as_object().unwrap();
+    for value in labels.values().filter_map(Value::as_str) {
+        assert_eq!(crate::objects::label_value(value), value);
+    }
+    assert!(arguments(made).contains(&format!("--reader-serial={odd}")));
+    assert_eq!(made["spec"]["selector"]["matchLabels"], json!({"app": name}));
+}
+
+#[test]
+fn w35_the_labels_are_those_of_the_original() {
+    let made = deployment(&one(), NAME);
+    let labels = &made["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(
+        *labels,
+        json!({
+            "app": NAME,
+            "app.kubernetes.io/component": "hsm-agent",
+            "app.kubernetes.io/name": "hsm-agent",
+            "app.kubernetes.io/instance": NAME,
+            "app.kubernetes.io/part-of": "hsm-secrets-operator",
+            "hsm.j5t.io/device": "pico",
+            "hsm.j5t.io/serial-number": "e6",
+            "hsm.j5t.io/device-path": crate::objects::label_value("dev/bus/usb/001/015"),
+        })
+    );
+}
+
+#[test]
+fn w16_an_agent_requests_its_own_token_and_is_pinned_to_its_node() {
+    let made = deployment(&one(), NAME);
+    let container = &pod(&made)["containers"][0];
+    for part in ["requests", "limits"] {
+        assert_eq!(container["resources"][part]["hsm.j5t.io/token-e6"], "1");
+    }
+    assert_eq!(
+        pod(&made)["nodeSelector"],
+        json!({"kubernetes.io/hostname": "n1"})
+    );
+    let affinity = pod(&made)["affinity"].to_string();
+    assert!(affinity.contains(r#""values":["n1"]"#), "{affinity}");
+    assert_eq!(made["spec"]["strategy"], json!({"type": "Recreate"}));
+}
+
+#[test]
+fn f53_an_agent_has_no_capability_and_root_only_if_the_admin_says_so() {
+    let made = deployment(&one(), NAME);
+    let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
+    assert_eq!(
+        container["securityContext"]["capabilities"],
+        json!({"drop": ["ALL"]})
+    );
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(
+        container["livenessProbe"]["httpGet"],
+        json!({"path": "/livez", "port": "health", "scheme": "HTTP"})
+    );
+    let root = Rules {
+        agent_user: 0,
+        agent_groups: vec![46],
+        ..rules()
+    };
+    let mut cluster = Cluster::default();
+    cluster.apply(&decide_agents(&one(), &root, &fingerprinter(), at(60)));
+    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
+    assert_eq!(
+        made["spec"]["template"]["spec"]["securityContext"],
+        json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}, "supplementalGroups": [46]})
+    );
+}
+
+#[test]
+fn an_agent_may_read_its_pin_and_fill_its_record_and_nothing_else() {
+    let mut input = one();
+    let cluster = running(&mut input);
+    assert_eq!(
+        cluster.body(&ROLE, NAME).unwrap()["rules"],
+        json!([
+            {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [NAME], "verbs": ["get", "patch"]},
+            {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["pin"], "verbs": ["get", "list", "watch"]},
+        ])
+    );
+    let account = cluster.body(&SERVICE_ACCOUNT, NAME).unwrap();
+    assert_eq!(account["automountServiceAccountToken"], false);
+    assert_eq!(cluster.body(&CONFIG_MAP, NAME).unwrap().get("data"), None);
+}
+
+#[test]
+fn w20_a_pin_in_another_namespace_has_its_role_there_which_goes_with_the_device() {
+    let mut elsewhere = pico();
+    elsewhere
+        .pkcs11
+        .as_mut()
+        .unwrap()
+        .pin_secret
+        .as_mut()
+        .unwrap()
+        .namespace = Some("pins".to_owned());
+    let mut input = input(&elsewhere, one().pools[0].status.clone());
+    let cluster = running(&mut input);
+    let away = "hsm.hsm-agent-pico-e6";
+    let role = cluster.body(&ROLE, away).unwrap();
+    assert_eq!(role["metadata"]["namespace"], "pins");
+    assert_eq!(role["metadata"].get("ownerReferences"), None);
+    assert_eq!(role["rules"][0]["resourceNames"], json!(["pin"]));
+    assert_eq!(
+        cluster.body(&ROLE, NAME).unwrap()["rules"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert!(
+        arguments(cluster.body(&DEPLOYMENT, NAME).unwrap()).contains(&"--pin-secret=pins/pin/pin".to_owned())
+    );
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+
+    // The PIN comes home: the role there is of no use.
+    let mut home = input.clone();
+    home.device = Some(view("hsm", "pico", &pico()));
+    let told = steps(&decide(&home));
+    assert!(
+        told.iter().any(|step| step.starts_with("delete Role pins/")),
+        "{told:?}"
+    );
+
+    input.device = None;
+    assert_eq!(
+        steps(&decide(&input)),
+        [
+            format!("delete Role pins/{away} (uid uid-Role pins/{away})"),
+            format!("delete RoleBinding pins/{away} (uid uid-RoleBinding pins/{away})"),
+        ]
+    );
+}
+
+#[test]
+fn f42_a_token_that_moved_gets_its_agent_at_the_new_place() {
+    let mut input = one();
+    let mut cluster = running(&mut input);
+    let mut old = token("e6", "n1", "/dev/bus/usb/001/015", false);
+    old.device_info.insert(info::MOVED_TO.to_owned(), "n2".to_owned());
+    input.pools[0].status.aggregated_devices = vec![old, token("e6", "n2", "/dev/bus/usb/003/002", true)];
+    let wanted = format!("delete Deployment hsm/{NAME} (uid uid-Deployment hsm/{NAME})");
+    assert_eq!(steps(&decide(&input)), [wanted]);
+    carry_out(&mut input, &mut cluster);
+    assert_eq!(steps(&decide(&input)), [format!("create Deployment hsm/{NAME}")]);
+    carry_out(&mut input, &mut cluster);
+    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
+    assert_eq!(pod(made)["nodeSelector"]["kubernetes.io/hostname"], "n2");
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn a_token_that_is_lost_while_its_agent_moves_keeps_the_rest_of_it() {
+    let mut elsewhere = pico();
+    let pkcs11 = elsewhere.pkcs11.as_mut().unwrap();
+    pkcs11.pin_secret.as_mut().unwrap().namespace = Some("pins".to_owned());
+    let mut input = input(&elsewhere, one().pools[0].status.clone());
+    let mut cluster = running(&mut input);
+    input.pools[0].status.aggregated_devices = vec![token("e6", "n2", "/dev/b", true)];
+    carry_out(&mut input, &mut cluster);
+    assert!(cluster.body(&DEPLOYMENT, NAME).is_none());
+    input.pools[0].status.aggregated_devices[0].available = false;
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn a_replug_with_a_new_number_makes_a_new_pod_and_nothing_else() {
+    let mut input = one();
+    let mut cluster = running(&mut input);
+    input.pools[0].status.aggregated_devices[0].device_path = "/dev/bus/usb/001/016".to_owned();
+    assert_eq!(steps(&decide(&input)), [format!("update Deployment hsm/{NAME}")]);
+    carry_out(&mut input, &mut cluster);
+    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
+    let annotations = &made["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations["hsm.j5t.io/device-path"], "/dev/bus/usb/001/016");
+}
+
+#[test]
+fn a_token_without_a_serial_number_or_of_another_device_has_no_agent() {
+    let mut other = token("e6", "n1", "/dev/a", true);
+    other
+        .device_info
+        .insert(info::DEVICE.to_owned(), "other".to_owned());
+    let mut claimed = token("e7", "n1", "/dev/b", true);
+    claimed
+        .device_info
+        .insert(info::CLAIMED_BY.to_owned(), "hsm/older".to_owned());
+    let tokens = vec![token("", "n1", "/dev/c", true), other, claimed];
+    assert_eq!(steps(&decide(&input(&pico(), status("Ready", tokens)))), [""; 0]);
+}
+
+#[test]
+fn two_tokens_with_one_serial_number_have_one_agent_that_does_not_jump() {
+    let tokens = vec![
+        token("e6", "n1", "/dev/b", true),
+        token("e6", "n1", "/dev/a", true),
+    ];
+    let mut input = input(&pico(), status("Ready", tokens));
+    let cluster = running(&mut input);
+    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
+    let annotations = &made["spec"]["template"]["metadata"]["annotations"];
+    assert_eq!(annotations["hsm.j5t.io/device-path"], "/dev/a");
+    input.pools[0].status.aggregated_devices.reverse();
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn a_static_token_runs_without_root_where_the_device_says() {
+    let mut soft = soft(json!([{
+        "name": "dev-a", "tokenLabel": "$(x)", "tokenSerial": "42",
+        "environment": [{"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/a.conf"}],
+        "hostDirectories": [{"path": "/var/lib/softhsm/a"}],
+    }]));
+    soft.node_selector = [("disk".to_owned(), "ssd".to_owned())].into();
+    let mut listed = token("dev-a", "", "", true);
+    listed
+        .device_info
+        .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
+    let mut input = input(&soft, status("Ready", vec![listed]));
+    let made = deployment(&input, "hsm-agent-pico-dev-a");
+    let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
+    assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
+    assert_eq!(pod["securityContext"]["runAsUser"], 65532);
+    assert!(!container["resources"].to_string().contains("hsm.j5t.io"));
+    let arguments = arguments(&made);
+    for wanted in [
+        "--token-label=$$(x)",
+        "--token-serial=42",
+        "--pcscd=off",
+        "--limits=software",
+    ] {
+        assert!(arguments.contains(&wanted.to_owned()), "{wanted}: {arguments:?}");
+    }
+    let environment = container["env"].as_array().unwrap();
+    assert!(environment.contains(&json!({"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/a.conf"})));
+    assert!(pod["volumes"].to_string().contains("/var/lib/softhsm/a"));
+    // It has left the list.
+    running(&mut input);
+    let other = soft_with("dev-b");
+    input.device = Some(view("hsm", "pico", &other));
+    assert!(steps(&decide(&input)).join("\n").contains("delete Deployment"));
+}
+
+fn soft_with(name: &str) -> HsmDeviceSpec {
+    soft(json!([{"name": name, "tokenLabel": "l"}]))
+}
+
+#[test]
+fn a_blank_token_has_its_so_pin_before_it_is_touched_and_the_so_pin_is_never_removed() {
+    let mut provision = pico();
+    provision.pkcs11.as_mut().unwrap().auto_provision = true;
+    provision.pkcs11.as_mut().unwrap().exclusive = true;
+    let mut input = input(&provision, one().pools[0].status.clone());
+    let cluster = running(&mut input);
+    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
+    assert!(arguments(made).contains(&"--auto-provision".to_owned()));
+    assert!(arguments(made).contains(&"--exclusive".to_owned()));
+    assert!(cluster.body(&SECRET, "hsm-agent-pico-e6-so-pin").is_some());
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+    input.pools[0].status.aggregated_devices.clear();
+    assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
+    input.device = None;
+    assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
+}
+
+#[test]
+fn an_object_of_another_device_is_not_taken() {
+    let mut input = one();
+    let foreign = meta(json!({
+        "name": NAME, "namespace": "hsm", "uid": "x", "resourceVersion": "1",
+        "labels": {"app.kubernetes.io/managed-by": "hsm-secrets-operator", "hsm.j5t.io/device": "pico-e6"},
+    }));
+    input.live = vec![(CONFIG_MAP, foreign.clone())];
+    let plan = decide(&input);
+    assert!(
+        matches!(&plan.steps[..], [Step::Tell(note)] if note.reason == "AgentTaken"),
+        "{plan}"
+    );
+    // Nor is one of somebody else; the rest of the agent is made.
+    let mut nobodys = foreign;
+    nobodys.labels.clear();
+    input.live = vec![(CONFIG_MAP, nobodys)];
+    let told = steps(&decide(&input)).join("\n");
+    assert!(
+        told.contains("AgentTaken") && !told.contains("ConfigMap hsm/hsm-agent-pico-e6\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_device_that_is_opened_by_nobody_has_no_agent() {
+    let bare = spec(json!({"deviceType": "PicoHSM"}));
+    let mut input = input(&bare, one().pools[0].status.clone());
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+    input.device = None;
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+fn any_token() -> impl Strategy<Value = AggregatedDevice> {
+    let serial = select(vec!["", "e6", "E6", "e 7"]);
+    let node = select(vec!["n1", "n2"]);
+    let path = select(vec!["/dev/a", "/dev/b"]);
+    let mark = select(vec!["", info::MOVED_TO, info::CLAIMED_BY]);
+    (serial, node, path, any::<bool>(), mark, 0..3i64).prop_map(
+        |(serial, node, path, available, mark, seen)| {
+            let mut token = token(serial, node, path, available && mark.is_empty());
+            token.last_seen = at(seen);
+            if !mark.is_empty() {
+                token.device_info.insert(mark.to_owned(), "n9".to_owned());
+            }
+            token
+        },
+    )
+}
+
+fn any_status() -> impl Strategy<Value = HsmPoolStatus> {
+    let phase = select(vec!["Ready", "Partial", "Aggregating", "Pending", "Error"]);
+    let tokens = prop::collection::vec(any_token(), 0..4);
+    (phase, tokens).prop_map(|(phase, tokens)| status(phase, tokens))
+}
+
+proptest! {
+    #[test]
+    fn after_few_rounds_there_is_nothing_left_to_do(first in any_status(), then in any_status(), away in any::<bool>()) {
+        let mut spec = pico();
+        if away {
+            spec.pkcs11.as_mut().unwrap().pin_secret.as_mut().unwrap().namespace = Some("pins".to_owned());
+        }
+        let mut input = input(&spec, first);
+        let mut cluster = Cluster::default();
+        carry_out(&mut input, &mut cluster);
+        prop_assert_eq!(steps(&decide(&input)), [""; 0]);
+        input.pools[0].status = then;
+        // One that moved goes first, and comes back then.
+        carry_out(&mut input, &mut cluster);
+        carry_out(&mut input, &mut cluster);
+        prop_assert_eq!(steps(&decide(&input)), [""; 0]);
+    }
+}

@@ -1,0 +1,257 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolStatus};
+
+use super::*;
+use crate::decide::world::{Cluster, fingerprinter, meta, pico, pool_view, rules, soft, spec, steps, view};
+use crate::objects::DAEMON_SET;
+use crate::usb::Selection;
+
+fn input(spec: &HsmDeviceSpec) -> DeviceInput {
+    DeviceInput {
+        device: view("hsm", "pico", spec),
+        pool: None,
+        live: Vec::new(),
+        complete: true,
+    }
+}
+
+fn decide(input: &DeviceInput) -> Plan {
+    decide_device(input, &rules(), &fingerprinter())
+}
+
+/// The DaemonSet that is made.
+fn daemon_set(input: &DeviceInput) -> Value {
+    let mut cluster = Cluster::default();
+    cluster.apply(&decide(input));
+    cluster.body(&DAEMON_SET, "pico-discovery").unwrap().clone()
+}
+
+fn pod(daemon_set: &Value) -> &Value {
+    &daemon_set["spec"]["template"]["spec"]
+}
+
+/// The input after a plan was carried out.
+fn after(input: &DeviceInput, cluster: &mut Cluster) -> DeviceInput {
+    cluster.apply(&decide(input));
+    let live = cluster.live();
+    let pool = cluster.meta(&POOL, "pico-pool").map(|meta| PoolView {
+        meta: meta.clone(),
+        ..pool_view("hsm", "pico", HsmPoolStatus::default())
+    });
+    DeviceInput {
+        pool,
+        live: live.into_iter().filter(|(kind, _)| *kind == DAEMON_SET).collect(),
+        ..input.clone()
+    }
+}
+
+#[test]
+fn a_device_gets_a_pool_and_a_daemon_set_and_then_rests() {
+    let input = input(&pico());
+    assert_eq!(
+        steps(&decide(&input)),
+        [
+            "create HSMPool hsm/pico-pool",
+            "create DaemonSet hsm/pico-discovery"
+        ]
+    );
+    let rest = after(&input, &mut Cluster::default());
+    assert_eq!(steps(&decide(&rest)), [""; 0]);
+}
+
+#[test]
+fn the_pool_has_the_labels_of_the_original_and_is_owned() {
+    let mut cluster = Cluster::default();
+    cluster.apply(&decide(&input(&pico())));
+    let pool = cluster.body(&POOL, "pico-pool").unwrap();
+    for (key, value) in [
+        ("app.kubernetes.io/name", "hsm-secrets-operator"),
+        ("app.kubernetes.io/component", "pool"),
+        ("hsm.j5t.io/device", "pico"),
+    ] {
+        assert_eq!(pool["metadata"]["labels"][key], value);
+    }
+    assert_eq!(pool["metadata"]["ownerReferences"][0]["uid"], "uid-hsm-pico");
+    // People may change the grace period: it is none of our fields.
+    assert_eq!(pool["spec"], json!({"hsmDeviceRef": "pico"}));
+}
+
+#[test]
+fn the_daemon_set_has_no_more_than_it_must_read() {
+    let made = daemon_set(&input(&pico()));
+    let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
+    assert_eq!(
+        container["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        })
+    );
+    assert_eq!(
+        pod["securityContext"],
+        json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}})
+    );
+    assert_eq!(pod["serviceAccountName"], "trustplane-discovery");
+    let mounts = &container["volumeMounts"];
+    assert_eq!(
+        mounts[0],
+        json!({"name": "sys", "mountPath": "/host/sys", "readOnly": true})
+    );
+    assert_eq!(
+        mounts[1],
+        json!({"name": "dev", "mountPath": "/host/dev", "readOnly": true})
+    );
+    assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/sys");
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+    assert_eq!(
+        made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"],
+        "50%"
+    );
+    assert_eq!(
+        pod["tolerations"],
+        json!([{"key": "hsm-node", "operator": "Exists", "effect": "NoSchedule"}])
+    );
+}
+
+#[test]
+fn w12_discovery_is_told_which_device_it_is_for_and_what_to_look_for() {
+    let made = daemon_set(&input(&pico()));
+    let arguments = pod(&made)["containers"][0]["args"].as_array().unwrap();
+    let value = |name: &str| {
+        let prefix = format!("--{name}=");
+        let found = arguments
+            .iter()
+            .find_map(|argument| argument.as_str()?.strip_prefix(&prefix));
+        found.unwrap_or_default().to_owned()
+    };
+    assert_eq!(value("device-name"), "pico");
+    assert_eq!(value("resource"), "hsm.j5t.io/picohsm");
+    assert_eq!(value("grace-period"), "300");
+    let selection: Selection = serde_json::from_str(&value("selection")).unwrap();
+    assert_eq!(selection.usb.len(), 1);
+    assert_eq!(selection.max_devices, Some(10));
+}
+
+#[test]
+fn the_grace_period_of_the_pool_reaches_discovery() {
+    let mut input = input(&pico());
+    let mut pool = pool_view("hsm", "pico", HsmPoolStatus::default());
+    pool.spec.grace_period = "90s".to_owned();
+    input.pool = Some(pool);
+    assert!(daemon_set(&input).to_string().contains("--grace-period=90"));
+}
+
+#[test]
+fn w13_any_node_selector_is_copied() {
+    let mut spec = pico();
+    spec.node_selector = [("hsm-type".to_owned(), "pico".to_owned())].into();
+    assert_eq!(
+        pod(&daemon_set(&input(&spec)))["nodeSelector"],
+        json!({"hsm-type": "pico"})
+    );
+    assert_eq!(pod(&daemon_set(&input(&pico()))).get("nodeSelector"), None);
+}
+
+#[test]
+fn w17_in_test_mode_every_mount_has_its_volume_and_nothing_is_of_the_node() {
+    let mut input = input(&pico());
+    for mode in ["false", "true"] {
+        let annotations = &mut input.device.meta.annotations;
+        annotations.insert(TEST_MODE_ANNOTATION.to_owned(), mode.to_owned());
+        let made = daemon_set(&input);
+        let names = |list: &Value| -> BTreeSet<String> {
+            let list = list.as_array().unwrap().iter();
+            list.map(|item| item["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let pod = pod(&made);
+        assert_eq!(
+            names(&pod["volumes"]),
+            names(&pod["containers"][0]["volumeMounts"])
+        );
+        assert_eq!(pod["volumes"].to_string().contains("hostPath"), mode == "false");
+        let non_root = pod["securityContext"]["runAsNonRoot"] == true;
+        assert_eq!(non_root, mode == "true");
+    }
+}
+
+#[test]
+fn static_tokens_need_no_daemon_set() {
+    let mut cluster = Cluster::default();
+    let mut rest = after(&input(&pico()), &mut cluster);
+    rest.device = view("hsm", "pico", &soft(json!([{"name": "a", "tokenLabel": "a"}])));
+    let wanted = "delete DaemonSet hsm/pico-discovery (uid uid-DaemonSet hsm/pico-discovery)";
+    assert_eq!(steps(&decide(&rest)), [wanted]);
+    rest.complete = false;
+    assert_eq!(steps(&decide(&rest)), [""; 0]);
+    rest.live.clear();
+    rest.complete = true;
+    assert_eq!(steps(&decide(&rest)), [""; 0]);
+}
+
+#[test]
+fn a_faulty_device_has_a_pool_that_can_say_so_and_its_daemon_set_stays() {
+    let faulty = spec(json!({"deviceType": "PicoHSM", "discovery": {"usb": []}}));
+    let mut input = input(&faulty);
+    assert_eq!(steps(&decide(&input)), ["create HSMPool hsm/pico-pool"]);
+    let mut rest = after(&super::tests::input(&pico()), &mut Cluster::default());
+    rest.device = input.device.clone();
+    assert_eq!(steps(&decide(&rest)), [""; 0]);
+    input.device.meta.deleted = Some("2026-01-01T00:00:00Z".parse().unwrap());
+    assert_eq!(steps(&decide(&input)), [""; 0]);
+}
+
+#[test]
+fn a_device_of_a_namespace_that_is_not_served_makes_nothing_but_a_note() {
+    let mut input = input(&pico());
+    input.device = view("kube-system", "pico", &pico());
+    let plan = decide(&input);
+    assert!(matches!(&plan.steps[..], [Step::Tell(note)] if note.reason == "NotServed"));
+}
+
+#[test]
+fn a_pool_that_somebody_made_for_the_device_is_taken_as_it_is() {
+    let mut input = input(&pico());
+    let mut pool = pool_view("hsm", "pico", HsmPoolStatus::default());
+    pool.meta.owners.clear();
+    pool.spec.hsm_device_refs = vec!["other".to_owned(), "pico".to_owned()];
+    input.pool = Some(pool.clone());
+    assert_eq!(steps(&decide(&input)), ["create DaemonSet hsm/pico-discovery"]);
+    pool.spec.hsm_device_refs = vec!["other".to_owned()];
+    input.pool = Some(pool);
+    let plan = decide(&input);
+    assert!(matches!(&plan.steps[0], Step::Tell(note) if note.reason == "PoolTaken"));
+}
+
+#[test]
+fn the_daemon_set_of_the_original_makes_room_and_that_of_somebody_else_does_not() {
+    let mut input = input(&pico());
+    let live = |owner: &str| {
+        let meta = meta(json!({
+            "name": "pico-discovery", "namespace": "hsm", "uid": "old", "resourceVersion": "5",
+            "ownerReferences": [{
+                "apiVersion": "hsm.j5t.io/v1alpha1", "kind": "HSMDevice", "name": "pico", "uid": owner,
+                "controller": true,
+            }],
+        }));
+        vec![(DAEMON_SET, meta)]
+    };
+    input.live = live("uid-hsm-pico");
+    let told = steps(&decide(&input));
+    assert_eq!(told[1], "delete DaemonSet hsm/pico-discovery (uid old)");
+    input.live = live("uid-of-somebody");
+    let plan = decide(&input);
+    assert!(matches!(&plan.steps[1], Step::Tell(note) if note.reason == "DiscoveryTaken"));
+}
+
+#[test]
+fn a_selection_is_never_rewritten_by_the_kubelet() {
+    let spec = spec(json!({
+        "deviceType": "PicoHSM",
+        "discovery": {"usb": [{"vendorId": "20a0", "productId": "4230", "serialNumber": "$(POD_UID)"}]},
+    }));
+    assert!(daemon_set(&input(&spec)).to_string().contains("$$(POD_UID)"));
+}

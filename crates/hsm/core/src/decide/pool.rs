@@ -1,0 +1,348 @@
+//! What to do about a pool.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trustplane_api::hsm::record::{AgentPhase, Record};
+use trustplane_api::hsm::{DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
+use trustplane_plan::{ConditionStatus, Conditions, Meta, Note, Plan, Severity, Status, Step, Target};
+
+use crate::device::{Device, Search};
+use crate::pool::status::{phase, said, tokens, word};
+use crate::pool::{
+    Claim, Past, Picture, PoolDevice, Situation, bounded, device_names, grace_period, info, whole_second,
+};
+
+/// The most characters of a message.
+const LONGEST: usize = 900;
+
+/// Everything that a decision about a pool rests on.
+#[derive(Debug, Clone)]
+pub struct PoolInput {
+    /// The pool.
+    pub pool: Meta,
+    /// What it wants.
+    pub spec: HsmPoolSpec,
+    /// What its status says now.
+    pub status: Value,
+    /// The HSMDevices that it is for ([`device_names`]), as far as they exist.
+    pub devices: Vec<PoolDevice>,
+    /// What other HSMDevices hold, in all namespaces that are served.
+    pub claims: Vec<Claim>,
+    /// The records of agents of these HSMDevices that could be read, by the name of the agent.
+    pub records: BTreeMap<String, Record>,
+}
+
+/// What to do about a pool: its status, and events on its HSMDevices when something is wrong.
+///
+/// The status is different only if a verdict is: signs of life change nothing in it. When one fails to come, the plan looks
+/// again at that moment.
+pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if input.pool.is_terminating() {
+        return plan;
+    }
+    let before: HsmPoolStatus = serde_json::from_value(input.status.clone()).unwrap_or_default();
+    let past = Past::of(&before);
+    let names = device_names(&input.spec, &input.pool.owners);
+    let uids: Vec<&str> = input
+        .devices
+        .iter()
+        .map(|device| &*device.device.meta.uid)
+        .collect();
+    let others = input
+        .claims
+        .iter()
+        .filter(|claim| !uids.contains(&&*claim.uid))
+        .cloned();
+    let claims: Vec<Claim> = others.collect();
+    let situation = Situation {
+        names: &names,
+        devices: &input.devices,
+        claims: &claims,
+        past: &past,
+        grace: grace_period(&input.spec),
+        now,
+    };
+    let picture = Picture::of(&situation, &mut plan);
+    let round = Round {
+        input,
+        before: &before,
+        picture: &picture,
+        now,
+    };
+    let (status, notes) = round.status(&names, tokens(&picture, &past, &input.records));
+    round.write(&mut plan, status);
+    plan.steps.extend(notes.into_iter().map(Step::Tell));
+    plan
+}
+
+struct Round<'a> {
+    input: &'a PoolInput,
+    before: &'a HsmPoolStatus,
+    picture: &'a Picture,
+    now: Timestamp,
+}
+
+impl Round<'_> {
+    fn status(
+        &self,
+        names: &[String],
+        tokens: Vec<trustplane_api::hsm::AggregatedDevice>,
+    ) -> (HsmPoolStatus, Vec<Note>) {
+        let faults = self.faults(names);
+        let is_on_nodes = |device: &PoolDevice| {
+            !matches!(
+                device.device.read,
+                Ok(Device {
+                    search: Search::Fixed(_),
+                    ..
+                })
+            )
+        };
+        let phase = match faults.is_empty() {
+            true => phase(self.picture, self.input.devices.iter().any(is_on_nodes)),
+            false => "Error",
+        };
+        let mut status = HsmPoolStatus {
+            total_devices: count(tokens.len()),
+            available_devices: count(tokens.iter().filter(|token| token.available).count()),
+            expected_pods: count(self.picture.expected),
+            phase: Some(phase.to_owned()),
+            last_aggregation_time: self.before.last_aggregation_time,
+            aggregated_devices: tokens,
+            reporting_pods: self.picture.pods.clone(),
+            conditions: Vec::new(),
+            mirroring: self.before.mirroring.clone(),
+        };
+        let mut notes = self.news(&status);
+        let mut ledger = Ledger {
+            round: self,
+            conditions: conditions(self.before),
+            notes: Vec::new(),
+        };
+        ledger.aggregation(phase, &faults, status.total_devices);
+        ledger.problem("InvalidDevice", "Invalid", &self.invalid());
+        ledger.problem("DeviceWarning", "Warning", &self.warnings());
+        ledger.problem("Conflict", "Claimed", &self.conflicts());
+        ledger.pins(&status);
+        notes.extend(ledger.notes);
+        // Both are the same JSON.
+        status.conditions = serde_json::to_value(&ledger.conditions)
+            .and_then(serde_json::from_value)
+            .unwrap_or_default();
+        (status, notes)
+    }
+
+    fn write(&self, plan: &mut Plan, mut status: HsmPoolStatus) {
+        if status == *self.before && !self.input.status.is_null() {
+            return;
+        }
+        status.last_aggregation_time = Some(whole_second(self.now));
+        let target = Target {
+            kind: POOL,
+            object: self.input.pool.object.clone(),
+        };
+        // Texts, numbers and times always have a JSON form.
+        let wish = serde_json::to_value(&status).unwrap_or_default();
+        plan.steps.extend(Status::step(
+            target,
+            &self.input.pool.uid,
+            &self.input.status,
+            wish,
+        ));
+    }
+
+    /// Why nothing can be said of the pool as a whole.
+    fn faults(&self, names: &[String]) -> Vec<String> {
+        if names.is_empty() {
+            return vec!["the pool is for no HSMDevice".to_owned()];
+        }
+        let exists = |name: &&String| {
+            let mut devices = self.input.devices.iter();
+            devices.any(|device| device.device.meta.object.name() == name.as_str())
+        };
+        let missing = names.iter().filter(|name| !exists(name));
+        let mut faults: Vec<String> = missing
+            .map(|name| format!("there is no HSMDevice {name}"))
+            .collect();
+        faults.extend(self.invalid().into_iter().map(|(_, text)| text));
+        faults
+    }
+
+    fn invalid(&self) -> Vec<(&PoolDevice, String)> {
+        let faulty = |device: &'_ PoolDevice| device.device.read.as_ref().err().map(ToString::to_string);
+        let devices = self.input.devices.iter();
+        devices
+            .filter_map(|device| Some((device, faulty(device)?)))
+            .collect()
+    }
+
+    fn warnings(&self) -> Vec<(&PoolDevice, String)> {
+        let warned = |device: &'_ PoolDevice| {
+            let device = device.device.read.as_ref().ok()?;
+            (!device.warnings.is_empty()).then(|| device.warnings.join("; "))
+        };
+        let devices = self.input.devices.iter();
+        devices
+            .filter_map(|device| Some((device, warned(device)?)))
+            .collect()
+    }
+
+    fn conflicts(&self) -> Vec<(&PoolDevice, String)> {
+        let conflicts = self.picture.conflicts.iter().filter_map(|conflict| {
+            let text = format!(
+                "the token {:?} on node {} belongs to the HSMDevice {}, which is older",
+                bounded(&conflict.serial, 64),
+                conflict.node,
+                conflict.holder
+            );
+            Some((self.device(&conflict.device)?, text))
+        });
+        conflicts.collect()
+    }
+
+    fn device(&self, name: &str) -> Option<&PoolDevice> {
+        let mut devices = self.input.devices.iter();
+        devices.find(|device| device.device.meta.object.name() == name)
+    }
+
+    /// What has become of agents since.
+    fn news(&self, status: &HsmPoolStatus) -> Vec<Note> {
+        let past = Past::of(self.before);
+        let news = status.aggregated_devices.iter().filter_map(|token| {
+            let (phase, message) = said(token, &self.input.records)?;
+            let device = token.device_info.get(info::DEVICE)?;
+            let known = past.token(device, token.serial_number.as_deref());
+            if known.is_some_and(|known| known.health == token.health) {
+                return None;
+            }
+            let (severity, reason) = event(phase)?;
+            let serial = bounded(token.serial_number.as_deref()?, 64);
+            let text = format!("token {serial:?}: {}", bounded(message, LONGEST));
+            Some(note(self.device(device)?, severity, reason, &text).by("hsm-agent"))
+        });
+        news.collect()
+    }
+}
+
+/// Conditions, and what is told when they change.
+struct Ledger<'a> {
+    round: &'a Round<'a>,
+    conditions: Conditions,
+    notes: Vec<Note>,
+}
+
+impl Ledger<'_> {
+    fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let generation = self.round.input.pool.generation;
+        self.conditions.set(
+            type_,
+            status,
+            reason,
+            &bounded(message, LONGEST),
+            generation,
+            self.round.now,
+        );
+    }
+
+    fn aggregation(&mut self, phase: &str, faults: &[String], total: i32) {
+        let (status, message) = match faults.is_empty() {
+            true => {
+                let pods = self.round.picture.fresh;
+                let message = format!("Aggregated {total} devices from {pods} pods");
+                (ConditionStatus::True, message)
+            }
+            false => (ConditionStatus::False, faults.join("; ")),
+        };
+        self.set("DeviceAggregation", status, phase, &message);
+    }
+
+    /// A condition that is there while something is wrong, and stays to say that it no longer is. What is new is told to the
+    /// HSMDevice.
+    fn problem(&mut self, type_: &'static str, reason: &'static str, problems: &[(&PoolDevice, String)]) {
+        let message = problems
+            .iter()
+            .map(|(_, text)| text.as_str())
+            .collect::<Vec<_>>()
+            .join("; ");
+        let message = bounded(&message, LONGEST);
+        let last = self.conditions.get(type_);
+        if problems.is_empty() {
+            if last.is_some() {
+                self.set(type_, ConditionStatus::False, "Resolved", "");
+            }
+            return;
+        }
+        let known = last.is_some_and(|last| last.status == ConditionStatus::True && last.message == message);
+        if !known {
+            let told = problems.iter();
+            let told = told.map(|(device, text)| note(device, Severity::Warning, type_, text));
+            self.notes.extend(told.collect::<Vec<_>>());
+        }
+        self.set(type_, ConditionStatus::True, reason, &message);
+    }
+
+    /// What agents say of PINs. It is told as an event when the agent says it, so the conditions need no other.
+    fn pins(&mut self, status: &HsmPoolStatus) {
+        for (phase, type_) in PINS {
+            let tokens = status.aggregated_devices.iter();
+            let texts: Vec<String> = tokens
+                .filter_map(|token| {
+                    let (said, message) = said(token, &self.round.input.records)?;
+                    let serial = bounded(token.serial_number.as_deref()?, 64);
+                    (said == phase).then(|| format!("token {serial:?}: {}", bounded(message, 256)))
+                })
+                .collect();
+            if !texts.is_empty() {
+                self.set(type_, ConditionStatus::True, &word(phase), &texts.join("; "));
+            } else if self.conditions.get(type_).is_some() {
+                self.set(type_, ConditionStatus::False, "Resolved", "");
+            }
+        }
+    }
+}
+
+/// What an agent may say of a PIN, and the condition that says so.
+const PINS: [(AgentPhase, &str); 8] = [
+    (AgentPhase::PinRejected, "PinRejected"),
+    (AgentPhase::PinLocked, "PinLocked"),
+    (AgentPhase::PinLow, "PinLow"),
+    (AgentPhase::PinMissing, "PinMissing"),
+    (AgentPhase::PinExpired, "PinExpired"),
+    (AgentPhase::PinInvalid, "PinInvalid"),
+    (AgentPhase::PinNotSet, "PinNotSet"),
+    (AgentPhase::PinUnanswered, "PinUnanswered"),
+];
+
+/// How it is told that an agent has come to a phase; some are nobody's business.
+fn event(phase: AgentPhase) -> Option<(Severity, &'static str)> {
+    let pin = PINS.iter().find(|(pin, _)| *pin == phase);
+    match phase {
+        AgentPhase::Provisioning => Some((Severity::Normal, "Provisioning")),
+        AgentPhase::Provisioned => Some((Severity::Normal, "Provisioned")),
+        AgentPhase::ProvisionSkipped => Some((Severity::Warning, "ProvisionSkipped")),
+        AgentPhase::ProvisionFailed => Some((Severity::Warning, "ProvisionFailed")),
+        _ => pin.map(|(_, reason)| (Severity::Warning, *reason)),
+    }
+}
+
+fn note(device: &PoolDevice, severity: Severity, reason: &'static str, text: &str) -> Note {
+    let meta = &device.device.meta;
+    let about = Target {
+        kind: DEVICE,
+        object: meta.object.clone(),
+    };
+    Note::new(about, &meta.uid, severity, reason, "Aggregate", text)
+}
+
+fn conditions(status: &HsmPoolStatus) -> Conditions {
+    serde_json::to_value(&status.conditions)
+        .and_then(serde_json::from_value)
+        .unwrap_or_default()
+}
+
+fn count(n: usize) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}

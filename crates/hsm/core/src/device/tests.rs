@@ -1,0 +1,379 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::decide::world::{rules, spec};
+use crate::usb::{UsbId, UsbMatch};
+
+fn device(value: Value) -> Result<Device, Faults> {
+    read("hsm", "pico", "u1", &spec(value), &rules())
+}
+
+fn faults(value: Value) -> Vec<String> {
+    device(value).unwrap_err().texts().to_vec()
+}
+
+fn usb(usb: Value) -> Value {
+    json!({"deviceType": "PicoHSM", "discovery": {"usb": usb}})
+}
+
+fn fixed(change: Value) -> Value {
+    let mut token = json!({"name": "a", "tokenLabel": "dev-a"});
+    for (key, value) in change.as_object().unwrap() {
+        token[key] = value.clone();
+    }
+    json!({"deviceType": "Generic", "discovery": {"static": [token]}, "pkcs11": {
+        "libraryPath": "/usr/lib/p11.so", "pinSecret": {"name": "pin", "key": "pin"},
+    }})
+}
+
+fn selection(value: Value) -> Selection {
+    match device(value).unwrap().search {
+        Search::Nodes(selection) => selection,
+        Search::Fixed(_) => panic!("expected a selection"),
+    }
+}
+
+#[test]
+fn all_generations_of_a_usb_selector_mean_the_same() {
+    let wanted = vec![UsbMatch {
+        vendor: UsbId(0x20a0),
+        product: UsbId(0x4230),
+        serial: Some("E6".to_owned()),
+    }];
+    let one = json!({"vendorId": "20A0", "productId": "4230", "serialNumber": "E6"});
+    assert_eq!(selection(usb(one.clone())).usb, wanted);
+    assert_eq!(selection(usb(json!([one]))).usb, wanted);
+    assert_eq!(selection(usb(json!([one]))).auto, None);
+}
+
+#[test]
+fn a_usb_selector_is_checked_field_by_field() {
+    let shape =
+        "spec.discovery.usb: must be an object with vendorId and productId, or a list of 1 to 64 of them";
+    let good = json!({"vendorId": "20a0", "productId": "4230"});
+    for (selector, fault) in [
+        (json!([]), shape),
+        (json!("20a0:4230"), shape),
+        (json!(7), shape),
+        (Value::Array(vec![good.clone(); 65]), shape),
+        (
+            json!(["20a0"]),
+            "spec.discovery.usb[0]: must be an object with vendorId and productId",
+        ),
+        (
+            json!([good, {"vendorId": "20a", "productId": "4230"}]),
+            "spec.discovery.usb[1].vendorId: must be four hexadecimal digits",
+        ),
+        (
+            json!({"vendorId": "20a0"}),
+            "spec.discovery.usb.productId: must be four hexadecimal digits",
+        ),
+        (
+            json!({"vendorId": 20, "productId": "4230"}),
+            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
+        ),
+        (
+            json!({"vendorId": "0x20a0", "productId": "4230"}),
+            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
+        ),
+        (
+            json!({"vendorId": "20a0", "productId": "4230", "serial": "x"}),
+            "spec.discovery.usb.serial: no such field",
+        ),
+        (
+            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""}),
+            "spec.discovery.usb.serialNumber: must have 1 to 128 characters",
+        ),
+    ] {
+        assert_eq!(faults(usb(selector.clone())), [fault], "{selector}");
+    }
+}
+
+#[test]
+fn a_device_without_discovery_looks_for_its_type() {
+    let wanted = Some(AutoMatch::of_type("PicoHSM"));
+    assert_eq!(selection(json!({"deviceType": "PicoHSM"})).auto, wanted);
+    assert_eq!(
+        selection(json!({"deviceType": "PicoHSM", "discovery": {}})).auto,
+        wanted
+    );
+    let both = json!({"autoDiscovery": true, "usb": [{"vendorId": "20a0", "productId": "4230"}]});
+    let both = selection(json!({"deviceType": "PicoHSM", "discovery": both}));
+    assert_eq!((both.usb.len(), both.auto), (1, wanted));
+    let path = json!({"devicePath": {"path": "/dev/ttyACM*", "permissions": "0600"}});
+    let path = selection(json!({"deviceType": "PicoHSM", "discovery": path}));
+    assert_eq!(
+        (path.path.unwrap().glob.as_str(), path.auto),
+        ("/dev/ttyACM*", None)
+    );
+}
+
+#[test]
+fn names_of_types_are_made_one() {
+    for (given, known) in [
+        ("SmartCardHSM", "SmartCard-HSM"),
+        ("SmartCard-HSM", "SmartCard-HSM"),
+        ("pico-hsm", "PicoHSM"),
+        ("Generic", "Generic"),
+        ("Acme 3000", "Acme 3000"),
+    ] {
+        assert_eq!(device(json!({"deviceType": given})).unwrap().device_type, known);
+    }
+    assert_eq!(
+        faults(json!({"deviceType": " "})),
+        ["spec.deviceType: must have 1 to 63 characters"]
+    );
+}
+
+#[test]
+fn the_old_field_for_the_library_is_taken_and_the_new_one_wins() {
+    let pin = json!({"name": "pin", "key": "pin"});
+    let old = json!({"deviceType": "PicoHSM", "pkcs11LibraryPath": "/old.so", "pkcs11": {"pinSecret": pin}});
+    let read = device(old.clone()).unwrap();
+    assert_eq!(read.opening.unwrap().library.as_deref(), Some("/old.so"));
+    assert_eq!(
+        read.warnings,
+        ["spec.pkcs11LibraryPath is deprecated: use spec.pkcs11.libraryPath"]
+    );
+    let mut both = old;
+    both["pkcs11"]["libraryPath"] = "/new.so".into();
+    let read = device(both).unwrap();
+    assert_eq!(read.opening.unwrap().library.as_deref(), Some("/new.so"));
+}
+
+#[test]
+fn what_is_deprecated_or_not_enough_is_warned_of() {
+    let old = json!({
+        "deviceType": "PicoHSM",
+        "discovery": {"usb": {"vendorId": "20a0", "productId": "4230"}},
+        "mirroring": {"enabled": true},
+    });
+    assert_eq!(
+        device(old).unwrap().warnings,
+        [
+            "spec.discovery.usb as an object is deprecated: use a list",
+            "spec.mirroring.enabled and primaryRole are deprecated: use policy and primaryNode",
+            "spec.pkcs11.libraryPath is absent, so no agent is made",
+        ]
+    );
+    let no_pin = json!({"deviceType": "PicoHSM", "pkcs11": {"libraryPath": "/l.so"}});
+    let no_pin = device(no_pin).unwrap();
+    assert_eq!(
+        no_pin.warnings,
+        ["spec.pkcs11.pinSecret is absent, so no agent is made"]
+    );
+    assert_eq!(no_pin.opening, None);
+}
+
+#[test]
+fn only_namespaces_that_the_admin_lists_are_served() {
+    let spec = spec(json!({"deviceType": "PicoHSM"}));
+    let refused = read("kube-system", "pico", "u", &spec, &rules()).unwrap_err();
+    assert!(refused.is_unserved());
+    assert_eq!(
+        refused.to_string(),
+        "HSMDevices of the namespace kube-system are not served: the admin has to list it"
+    );
+    assert!(!device(usb(json!(1))).unwrap_err().is_unserved());
+}
+
+#[test]
+fn w20_the_namespace_of_the_pin_is_honoured_if_it_is_served() {
+    let with = |namespace: Value| {
+        json!({"deviceType": "PicoHSM", "pkcs11": {
+            "libraryPath": "/l.so", "pinSecret": {"name": "pin", "key": "pin", "namespace": namespace},
+        }})
+    };
+    assert_eq!(
+        device(with(json!("pins")))
+            .unwrap()
+            .opening
+            .unwrap()
+            .pin
+            .namespace,
+        "pins"
+    );
+    assert_eq!(
+        device(with(Value::Null)).unwrap().opening.unwrap().pin.namespace,
+        "hsm"
+    );
+    assert_eq!(
+        faults(with(json!("kube-system"))),
+        [r#"spec.pkcs11.pinSecret.namespace: "kube-system" is no namespace that is served"#]
+    );
+}
+
+#[test]
+fn a_static_token_is_checked_field_by_field() {
+    for (change, fault) in [
+        (
+            json!({"name": "A"}),
+            "[0].name: must have 1 to 32 lower case letters, digits and dashes inside",
+        ),
+        (
+            json!({"name": "a.b"}),
+            "[0].name: must have 1 to 32 lower case letters, digits and dashes inside",
+        ),
+        (
+            json!({"tokenLabel": ""}),
+            "[0]: must have tokenLabel or tokenSerial: a token is never chosen by its slot",
+        ),
+        (
+            json!({"libraryPath": "lib.so"}),
+            "[0].libraryPath: must be a path from the root without '.' and '..'",
+        ),
+        (
+            json!({"libraryPath": "/a/../b"}),
+            "[0].libraryPath: must be a path from the root without '.' and '..'",
+        ),
+        (
+            json!({"nodeName": "Node 1"}),
+            "[0].nodeName: must be the name of a node",
+        ),
+        (
+            json!({"environment": [{"name": "LD_PRELOAD", "value": "x"}]}),
+            "[0].environment[0].name: must not change how programs are loaded",
+        ),
+        (
+            json!({"environment": [{"name": "TRUSTPLANE_PIN_FILE", "value": "x"}]}),
+            "[0].environment[0].name: must not change how the agent works",
+        ),
+        (
+            json!({"environment": [{"name": "https_proxy", "value": "x"}]}),
+            "[0].environment[0].name: must not change how the agent works",
+        ),
+        (
+            json!({"environment": [{"name": "POD_NAME", "value": "x"}]}),
+            "[0].environment[0].name: must not be one that is set already",
+        ),
+        (
+            json!({"environment": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]}),
+            "[0].environment[1].name: must not be one that is set already",
+        ),
+        (
+            json!({"environment": [{"name": "1A", "value": "x"}]}),
+            "[0].environment[0].name: must have letters, digits and underscores, and begin with no digit",
+        ),
+        (
+            json!({"hostDirectories": [{"path": "/opt"}]}),
+            "[0].hostDirectories[0].path: the admin has not allowed /opt",
+        ),
+        (
+            json!({"hostDirectories": [{"path": "/var/lib/softhsm/../../../etc"}]}),
+            "[0].hostDirectories[0].path: must be a path from the root without '.' and '..'",
+        ),
+        (
+            json!({"hostDirectories": [{"path": "/var/lib/softhsm"}, {"path": "/var/lib/softhsm/"}]}),
+            "[0].hostDirectories[1].path: must be there once",
+        ),
+    ] {
+        assert_eq!(
+            faults(fixed(change.clone())),
+            [format!("spec.discovery.static{fault}")],
+            "{change}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_of_the_node_is_never_in_the_way_of_the_agent() {
+    let everything = Rules {
+        host_directories: vec!["/".to_owned()],
+        ..rules()
+    };
+    for path in [
+        "/etc",
+        "/etc/hsm",
+        "/etc/hsm/tls",
+        "/run",
+        "/var/run/secrets",
+        "/tmp",
+        "/proc/1",
+    ] {
+        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
+        let faults = read("hsm", "d", "u", &spec, &everything).unwrap_err();
+        let wanted = "spec.discovery.static[0].hostDirectories[0].path: must not be in the way of directories of the agent";
+        assert_eq!(faults.texts(), [wanted], "{path}");
+    }
+    for path in ["/srv/tokens", "/tmp/tokens", "/run/tpm"] {
+        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
+        assert!(read("hsm", "d", "u", &spec, &everything).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn a_static_token_takes_the_library_of_the_device_or_its_own() {
+    let library = |change| match device(fixed(change)).unwrap().search {
+        Search::Fixed(tokens) => tokens[0].library.clone(),
+        Search::Nodes(_) => None,
+    };
+    assert_eq!(library(json!({})).as_deref(), Some("/usr/lib/p11.so"));
+    assert_eq!(
+        library(json!({"libraryPath": "/own.so"})).as_deref(),
+        Some("/own.so")
+    );
+    let mut none = fixed(json!({}));
+    none["pkcs11"]["libraryPath"] = Value::Null;
+    let none: HsmDeviceSpec = spec(none);
+    let faults = read("hsm", "d", "u", &none, &rules()).unwrap_err();
+    let wanted = "spec.discovery.static[0].libraryPath: must be given, here or as spec.pkcs11.libraryPath";
+    assert_eq!(faults.texts(), [wanted]);
+    let with_default = Rules {
+        library: Some("/default.so".to_owned()),
+        ..rules()
+    };
+    assert!(read("hsm", "d", "u", &none, &with_default).is_ok());
+}
+
+#[test]
+fn static_tokens_are_not_looked_for() {
+    let mut both = fixed(json!({}));
+    both["discovery"]["usb"] = json!([{"vendorId": "20a0", "productId": "4230"}]);
+    both["discovery"]["autoDiscovery"] = true.into();
+    assert_eq!(
+        faults(both),
+        [
+            "spec.discovery: static cannot be combined with usb",
+            "spec.discovery: static cannot be combined with autoDiscovery",
+        ]
+    );
+    let mut twice = fixed(json!({}));
+    let token = twice["discovery"]["static"][0].clone();
+    twice["discovery"]["static"].as_array_mut().unwrap().push(token);
+    assert_eq!(
+        faults(twice),
+        ["spec.discovery.static[1].name: must be there once"]
+    );
+}
+
+#[test]
+fn a_limit_of_zero_or_less_is_none() {
+    for (given, limit) in [
+        (json!(0), None),
+        (json!(-1), None),
+        (json!(3), Some(3)),
+        (Value::Null, Some(10)),
+    ] {
+        let mut value = json!({"deviceType": "PicoHSM", "maxDevices": given});
+        if given.is_null() {
+            value.as_object_mut().unwrap().remove("maxDevices");
+        }
+        let device = device(value).unwrap();
+        assert_eq!(device.max_devices, limit);
+        let Search::Nodes(selection) = device.search else {
+            panic!()
+        };
+        assert_eq!(selection.limit(), limit);
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let value = json!({
+        "deviceType": "PicoHSM",
+        "discovery": {"usb": [{"vendorId": "x", "productId": "y"}]},
+        "nodeSelector": {"a b": "c"},
+        "pkcs11": {"libraryPath": "lib.so"},
+    });
+    assert_eq!(faults(value).len(), 4);
+}

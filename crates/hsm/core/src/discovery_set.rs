@@ -1,0 +1,125 @@
+//! The DaemonSet that looks for the tokens of an HSMDevice.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR};
+use trustplane_plan::{Manifest, Owner};
+
+use crate::device::{Device, Search};
+use crate::objects::{COMPONENT_LABEL, DAEMON_SET, DISCOVERY, discovery_name, label_value};
+use crate::pod::{argument, container_security, identity, pod_security, pod_spec, probe, restricted};
+use crate::resource::type_resource;
+use crate::rules::Rules;
+use crate::usb::Selection;
+
+/// Where pods see the sysfs of their node.
+const SYSFS: &str = "/host/sys";
+/// Where pods see the device files of their node.
+const DEV: &str = "/host/dev";
+/// Where pods see the directory of device plugins.
+const PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+
+/// The labels of the DaemonSet and of its pods, by which it selects them.
+pub fn labels(device: &str) -> [(&'static str, String); 3] {
+    [
+        ("app.kubernetes.io/name", OPERATOR.to_owned()),
+        (COMPONENT_LABEL, DISCOVERY.to_owned()),
+        (DEVICE_LABEL, label_value(device)),
+    ]
+}
+
+/// The DaemonSet; none for static tokens.
+///
+/// It runs as root, without any capability: the directory of device plugins belongs to root on every node, and a socket has to be
+/// made in it. In test mode it has nothing of the node, and so needs no root.
+pub fn manifest(
+    device: &Device,
+    owner: Owner,
+    rules: &Rules,
+    grace: Duration,
+    test_mode: bool,
+) -> Option<Manifest> {
+    let Search::Nodes(selection) = &device.search else {
+        return None;
+    };
+    let mut spec = pod_spec(
+        rules,
+        &rules.discovery_account,
+        container(device, selection, rules, grace),
+        volumes(rules, test_mode),
+    );
+    spec["securityContext"] = if test_mode {
+        restricted()
+    } else {
+        pod_security(0, &[])
+    };
+    if !device.node_selector.is_empty() {
+        spec["nodeSelector"] = json!(device.node_selector);
+    }
+    let labels = labels(&device.name);
+    let as_json: Value = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str())))
+        .collect();
+    let mut wish = Manifest::new(DAEMON_SET, Some(&device.namespace), &discovery_name(&device.name))
+        .owner(owner)
+        .with(
+            "spec",
+            json!({
+                "selector": { "matchLabels": as_json },
+                "updateStrategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": "50%" } },
+                "template": { "metadata": { "labels": as_json }, "spec": spec },
+            }),
+        );
+    for (key, value) in &labels {
+        wish = wish.label(key, value);
+    }
+    Some(wish)
+}
+
+fn container(device: &Device, selection: &Selection, rules: &Rules, grace: Duration) -> Value {
+    json!({
+        "name": "discovery",
+        "image": rules.discovery_image,
+        "imagePullPolicy": rules.pull_policy,
+        "args": [
+            argument("device-name", &device.name),
+            // Numbers and texts always have a JSON form.
+            argument("selection", &serde_json::to_string(selection).unwrap_or_default()),
+            argument("resource", &type_resource(&device.device_type)),
+            format!("--grace-period={}", grace.as_secs()),
+            format!("--sysfs-root={SYSFS}"),
+            format!("--dev-root={DEV}"),
+            format!("--plugin-dir={PLUGINS}"),
+        ],
+        "env": identity(),
+        "ports": [{ "name": "admin", "containerPort": 8080, "protocol": "TCP" }],
+        "livenessProbe": probe("/livez", "admin", [15, 20, 3, 3]),
+        "readinessProbe": probe("/readyz", "admin", [1, 10, 3, 2]),
+        "resources": {
+            "requests": { "cpu": "50m", "memory": "64Mi" },
+            "limits": { "cpu": "100m", "memory": "128Mi" },
+        },
+        "securityContext": container_security(),
+        "volumeMounts": [
+            { "name": "sys", "mountPath": SYSFS, "readOnly": true },
+            { "name": "dev", "mountPath": DEV, "readOnly": true },
+            { "name": "device-plugins", "mountPath": PLUGINS },
+        ],
+    })
+}
+
+/// The volumes that the container mounts: all of them, in test mode too.
+fn volumes(rules: &Rules, test_mode: bool) -> Value {
+    let of_node = [
+        ("sys", &rules.sysfs),
+        ("dev", &rules.dev),
+        ("device-plugins", &rules.plugin_dir),
+    ];
+    let volume = |(name, path): (&str, &String)| match test_mode {
+        true => json!({ "name": name, "emptyDir": {} }),
+        false => json!({ "name": name, "hostPath": { "path": path, "type": "Directory" } }),
+    };
+    of_node.into_iter().map(volume).collect()
+}

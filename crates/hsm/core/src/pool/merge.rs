@@ -1,0 +1,150 @@
+//! Each token once: who has it, and where it is.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::picture::Sighting;
+use super::{Claim, Past, PoolDevice, info};
+
+/// A token that two HSMDevices want.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Conflict {
+    /// The HSMDevice that does not get it.
+    pub device: String,
+    pub serial: String,
+    pub node: String,
+    /// The one that has it.
+    pub holder: String,
+}
+
+/// Who comes first: the older one, then the one whose name does.
+type Age = (Timestamp, String, String);
+
+fn age(created: Option<Timestamp>, name: &str, uid: &str) -> Age {
+    (created.unwrap_or(Timestamp::MAX), name.to_owned(), uid.to_owned())
+}
+
+/// Settles which HSMDevice has a token that several see on one node. It takes a node to see a token, so a lie about it can only
+/// cost that node its own tokens.
+pub(super) fn settle(sightings: &mut [Sighting], devices: &[PoolDevice], claims: &[Claim]) -> Vec<Conflict> {
+    let mut ages: BTreeMap<&str, Age> = BTreeMap::new();
+    for device in devices {
+        let meta = &device.device.meta;
+        ages.insert(
+            meta.object.name(),
+            age(meta.created, &meta.object.to_string(), &meta.uid),
+        );
+    }
+    let mut holders: BTreeMap<(String, String), Age> = BTreeMap::new();
+    let mut claim = |node: &str, serial: &str, age: &Age| {
+        let holder = holders
+            .entry((node.to_owned(), serial.to_owned()))
+            .or_insert_with(|| age.clone());
+        if age < holder {
+            *holder = age.clone();
+        }
+    };
+    for sighting in sightings.iter().filter(|sighting| is_claim(sighting)) {
+        if let (Some(serial), Some(age)) = (&sighting.serial, ages.get(sighting.device.as_str())) {
+            claim(&sighting.node, serial, age);
+        }
+    }
+    for rival in claims {
+        let age = age(rival.created, &rival.device.to_string(), &rival.uid);
+        for (node, serial) in &rival.tokens {
+            claim(node, serial, &age);
+        }
+    }
+    let mut conflicts = Vec::new();
+    for sighting in sightings.iter_mut().filter(|sighting| is_claim(sighting)) {
+        let (Some(serial), Some(age)) = (&sighting.serial, ages.get(sighting.device.as_str())) else {
+            continue;
+        };
+        let holder = holders.get(&(sighting.node.clone(), serial.clone()));
+        let Some(holder) = holder.filter(|holder| **holder != *age) else {
+            continue;
+        };
+        conflicts.push(Conflict {
+            device: sighting.device.clone(),
+            serial: serial.clone(),
+            node: sighting.node.clone(),
+            holder: holder.1.clone(),
+        });
+        sighting.available = false;
+        sighting
+            .info
+            .insert(info::CLAIMED_BY.to_owned(), holder.1.clone());
+    }
+    conflicts.sort();
+    conflicts
+}
+
+/// A static token is where its module finds it, and two may well have one name.
+fn is_claim(sighting: &Sighting) -> bool {
+    sighting.available && !sighting.is_static()
+}
+
+/// Makes one token of all that have its serial number, in a fixed order.
+///
+/// - On several nodes: the one that had it keeps it, for as long as it says so; otherwise the one that saw it last has it. A node
+///   that lies about a token of another one does not get its agent, and with that its PIN.
+/// - Several on one node cannot be told apart, so all stay and are marked.
+/// - One that is lost is kept only if it is nowhere else, and only where it was lost last.
+pub(super) fn once(sightings: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
+    let mut groups: BTreeMap<(bool, String, String), Vec<Sighting>> = BTreeMap::new();
+    let mut tokens = Vec::new();
+    for sighting in sightings {
+        let claimed = sighting.info.contains_key(info::CLAIMED_BY);
+        match &sighting.serial {
+            Some(serial) if !claimed => {
+                // Names of static tokens are only names.
+                let scope = if sighting.is_static() {
+                    sighting.device.clone()
+                } else {
+                    String::new()
+                };
+                let key = (sighting.is_static(), scope, serial.clone());
+                groups.entry(key).or_default().push(sighting);
+            }
+            _ => tokens.push(sighting),
+        }
+    }
+    tokens.extend(groups.into_values().flat_map(|group| placed(group, past)));
+    let order = |token: &Sighting| (token.serial.is_none(), token.serial.clone(), token.place());
+    tokens.sort_by_key(order);
+    tokens
+}
+
+fn placed(group: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
+    let mut there = group.iter().filter(|token| token.available);
+    let holder = there.find(|token| past.counted(&token.place()));
+    let holder = holder.map(|token| token.node.clone());
+    let newest = |available: bool| {
+        let candidates = group.iter().filter(|token| token.available == available);
+        // Of two at one time the first by name, so that the choice lasts.
+        let newest = candidates.min_by(|one, other| {
+            let place = |token: &Sighting| (token.node.clone(), token.device.clone(), token.path.clone());
+            other
+                .since
+                .cmp(&one.since)
+                .then_with(|| place(one).cmp(&place(other)))
+        });
+        newest.map(|token| token.node.clone())
+    };
+    let Some(node) = holder.or_else(|| newest(true)) else {
+        let last = newest(false).unwrap_or_default();
+        return group.into_iter().filter(|token| token.node == last).collect();
+    };
+    let mut there: Vec<Sighting> = group.into_iter().filter(|token| token.available).collect();
+    let count = there.iter().filter(|token| token.node == node).count();
+    for token in &mut there {
+        if token.node != node {
+            token.available = false;
+            token.info.insert(info::MOVED_TO.to_owned(), node.clone());
+        } else if count > 1 {
+            token.info.insert(info::DUPLICATE.to_owned(), count.to_string());
+        }
+    }
+    there
+}

@@ -1,0 +1,326 @@
+//! One picture of what all nodes say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
+use trustplane_plan::{Deadline, Plan};
+
+use super::past::{Place, was_there};
+use super::report::{Checked, check};
+use super::{Claim, Conflict, Past, PodView, PoolDevice, info, merge, whole_second};
+use crate::device::{Device, Fixed, Search};
+
+/// What a picture is made from.
+pub(crate) struct Situation<'a> {
+    /// The names of the HSMDevices that the pool is for.
+    pub names: &'a [String],
+    pub devices: &'a [PoolDevice],
+    pub claims: &'a [Claim],
+    pub past: &'a Past<'a>,
+    pub grace: Duration,
+    pub now: Timestamp,
+}
+
+/// A token at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    pub device: String,
+    pub node: String,
+    pub path: String,
+    pub serial: Option<String>,
+    pub info: BTreeMap<String, String>,
+    pub available: bool,
+    /// Since when it is there, or is lost.
+    pub since: Timestamp,
+}
+
+/// What all nodes say, without contradictions.
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
+    pub tokens: Vec<Sighting>,
+    pub pods: Vec<ReportingPod>,
+    pub conflicts: Vec<Conflict>,
+    /// How many pods should report.
+    pub expected: usize,
+    /// How many have reported lately.
+    pub fresh: usize,
+    /// How many of these have seen all.
+    pub completed: usize,
+    /// How many of these have failed.
+    pub failed: usize,
+}
+
+impl Sighting {
+    pub fn place(&self) -> Place {
+        (
+            self.device.clone(),
+            self.node.clone(),
+            self.serial.clone(),
+            self.path.clone(),
+        )
+    }
+
+    pub fn is_static(&self) -> bool {
+        self.info
+            .get(info::DISCOVERY_TYPE)
+            .is_some_and(|how| how == info::STATIC)
+    }
+}
+
+/// A pod of a DaemonSet, and what it says.
+struct Voice<'a> {
+    pod: &'a PodView,
+    node: &'a str,
+    heard: Option<Result<Checked, String>>,
+    /// When it was last heard, as far as that can be known.
+    time: Timestamp,
+    fresh: bool,
+}
+
+impl Picture {
+    /// Makes a picture. The plan looks again when something in it becomes old.
+    pub fn of(situation: &Situation<'_>, plan: &mut Plan) -> Self {
+        let mut picture = Self::default();
+        let mut sightings = Vec::new();
+        for device in situation.devices {
+            sightings.extend(situation.listen(device, &mut picture, plan));
+        }
+        picture
+            .pods
+            .sort_by(|one, other| one.pod_name.cmp(&other.pod_name));
+        situation.remember(&mut sightings);
+        sightings.retain(|sighting| {
+            let lost = Deadline::after(sighting.since, situation.grace);
+            sighting.available || !lost.has_passed(situation.now, plan)
+        });
+        picture.conflicts = merge::settle(&mut sightings, situation.devices, situation.claims);
+        picture.tokens = merge::once(sightings, situation.past);
+        picture
+    }
+}
+
+impl Situation<'_> {
+    fn listen(&self, device: &PoolDevice, picture: &mut Picture, plan: &mut Plan) -> Vec<Sighting> {
+        let name = device.device.meta.object.name();
+        let read = device.device.read.as_ref().ok();
+        if let Some(Device {
+            search: Search::Fixed(tokens),
+            ..
+        }) = read
+        {
+            return tokens.iter().map(|token| self.fixed(name, token)).collect();
+        }
+        let most = read.and_then(|device| device.max_devices);
+        let Some(set) = &device.daemon_set else {
+            return Vec::new();
+        };
+        picture.expected += usize::try_from(set.desired).unwrap_or_default();
+        let is_of_set = |pod: &&PodView| {
+            let labelled = set
+                .selector
+                .iter()
+                .all(|(key, value)| pod.labels.get(key) == Some(value));
+            labelled && !set.selector.is_empty() && pod.controller.as_deref() == Some(&*set.uid)
+        };
+        let mut voices: BTreeMap<&str, Voice<'_>> = BTreeMap::new();
+        for pod in device.pods.iter().filter(is_of_set) {
+            let voice = self.voice(pod, name, most, plan);
+            picture.pods.push(self.reporting(&voice));
+            if voice.is_better_than(voices.get(voice.node)) {
+                voices.insert(voice.node, voice);
+            }
+        }
+        let mut sightings = Vec::new();
+        for (node, voice) in voices {
+            let Some(Ok(report)) = &voice.heard else { continue };
+            picture.fresh += usize::from(voice.fresh);
+            picture.completed += usize::from(voice.fresh && report.status == DiscoveryStatus::Completed);
+            picture.failed += usize::from(voice.fresh && report.status == DiscoveryStatus::Error);
+            sightings.extend(self.sightings(name, node, &voice, report));
+        }
+        sightings
+    }
+
+    fn voice<'a>(&self, pod: &'a PodView, device: &str, most: Option<usize>, plan: &mut Plan) -> Voice<'a> {
+        let node = pod.node.as_deref().unwrap_or_default();
+        let report = pod.report.as_deref().filter(|_| !node.is_empty());
+        let heard = report.map(|text| check(text, device, node, most));
+        let told = heard.as_ref().and_then(|heard| heard.as_ref().ok()?.time);
+        let before = || self.past.pod(&pod.name).map(|pod| pod.last_report_time);
+        // One without a time is as old as what is known of it.
+        let time = told.or_else(before).unwrap_or(self.now).min(self.now);
+        let old = Deadline::after(time, self.grace);
+        Voice {
+            fresh: matches!(heard, Some(Ok(_))) && !old.has_passed(self.now, plan),
+            pod,
+            node,
+            heard,
+            time,
+        }
+    }
+
+    /// What the status says of a pod. Its time moves with the rest, and not with every sign of life.
+    fn reporting(&self, voice: &Voice<'_>) -> ReportingPod {
+        let (status, found, error) = match &voice.heard {
+            Some(Ok(report)) => (word(report.status), report.tokens.len(), report.error.clone()),
+            Some(Err(error)) => ("error", 0, Some(error.clone())),
+            None => (state(&voice.pod.phase), 0, None),
+        };
+        let mut reporting = ReportingPod {
+            pod_name: voice.pod.name.clone(),
+            node_name: voice.node.to_owned(),
+            devices_found: i32::try_from(found).unwrap_or(i32::MAX),
+            last_report_time: whole_second(voice.time),
+            discovery_status: status.to_owned(),
+            error,
+            fresh: voice.fresh,
+        };
+        if let Some(before) = self.past.pod(&voice.pod.name) {
+            let now = reporting.last_report_time;
+            reporting.last_report_time = before.last_report_time;
+            if reporting != *before {
+                reporting.last_report_time = now;
+            }
+        }
+        reporting
+    }
+
+    fn sightings(&self, device: &str, node: &str, voice: &Voice<'_>, report: &Checked) -> Vec<Sighting> {
+        let stale_since = voice
+            .time
+            .checked_add(self.grace)
+            .unwrap_or(self.now)
+            .min(self.now);
+        let tokens = report.tokens.iter().map(|token| {
+            let mut sighting = Sighting {
+                device: device.to_owned(),
+                node: node.to_owned(),
+                path: token.path.clone(),
+                serial: token.serial.clone(),
+                info: token.info.clone(),
+                available: token.available && voice.fresh,
+                since: self.now,
+            };
+            let before = self.past.since(&sighting.place(), sighting.available);
+            let told = token.seen.filter(|seen| *seen <= self.now);
+            let since = match (token.available, voice.fresh) {
+                (true, true) => before.or(told),
+                // A node that is silent has lost its tokens when it should have been heard.
+                (true, false) => Some(stale_since),
+                // It may have come back and gone again.
+                (false, _) => before.max(told),
+            };
+            sighting.since = whole_second(since.unwrap_or(self.now));
+            sighting
+        });
+        tokens.collect()
+    }
+
+    fn fixed(&self, device: &str, token: &Fixed) -> Sighting {
+        let mut info = BTreeMap::from([(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned())]);
+        for (key, value) in [
+            (info::TOKEN_LABEL, &token.token_label),
+            (info::TOKEN_SERIAL, &token.token_serial),
+        ] {
+            info.extend(value.clone().map(|value| (key.to_owned(), value)));
+        }
+        let mut sighting = Sighting {
+            device: device.to_owned(),
+            node: token.node.clone().unwrap_or_default(),
+            path: String::new(),
+            serial: Some(token.name.clone()),
+            info,
+            available: true,
+            since: self.now,
+        };
+        let before = self.past.since(&sighting.place(), true);
+        sighting.since = whole_second(before.unwrap_or(self.now));
+        sighting
+    }
+
+    /// Adds what was known and is no longer told: it is lost now, unless it was before.
+    fn remember(&self, sightings: &mut Vec<Sighting>) {
+        let mut known: BTreeSet<(String, Option<String>, String)> = BTreeSet::new();
+        let mut places = BTreeSet::new();
+        for sighting in sightings.iter() {
+            places.insert(sighting.place());
+            let at = |node: &str| (sighting.device.clone(), sighting.serial.clone(), node.to_owned());
+            if sighting.serial.is_some() {
+                known.insert(at(&sighting.node));
+                // It is somewhere: then it is nowhere else.
+                known.extend(sighting.available.then(|| at("")));
+            }
+        }
+        for (place, before) in self.past.tokens() {
+            let (device, node, serial, path) = place;
+            let at = |node: &str| (device.clone(), serial.clone(), node.to_owned());
+            let is_static = before
+                .device_info
+                .get(info::DISCOVERY_TYPE)
+                .is_some_and(|how| how == info::STATIC);
+            let is_told = places.contains(place)
+                || (serial.is_some() && (known.contains(&at(node)) || known.contains(&at(""))));
+            if is_told || is_static || !self.names.contains(device) {
+                continue;
+            }
+            let since = if was_there(before) {
+                self.now
+            } else {
+                before.last_seen
+            };
+            sightings.push(Sighting {
+                device: device.clone(),
+                node: node.clone(),
+                path: path.clone(),
+                serial: serial.clone(),
+                info: theirs(&before.device_info),
+                available: false,
+                since: whole_second(since),
+            });
+        }
+    }
+}
+
+impl Voice<'_> {
+    /// Whether it speaks for its node: of two pods the one that stays, and that was heard last.
+    fn is_better_than(&self, other: Option<&Self>) -> bool {
+        let rank = |voice: &Self| {
+            (
+                matches!(voice.heard, Some(Ok(_))),
+                voice.fresh,
+                !voice.pod.terminating,
+                voice.time,
+                voice.pod.name.clone(),
+            )
+        };
+        !self.node.is_empty() && other.is_none_or(|other| rank(self) > rank(other))
+    }
+}
+
+/// What the node has said of a token.
+fn theirs(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let theirs = given
+        .iter()
+        .filter(|(key, _)| !info::OURS.contains(&key.as_str()));
+    theirs.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn word(status: DiscoveryStatus) -> &'static str {
+    match status {
+        DiscoveryStatus::Discovering => "discovering",
+        DiscoveryStatus::Completed => "completed",
+        DiscoveryStatus::Error => "error",
+    }
+}
+
+/// What a pod without a report is doing.
+fn state(phase: &str) -> &'static str {
+    match phase {
+        "Running" => "discovering",
+        "Pending" => "pending",
+        "Failed" => "failed",
+        _ => "unknown",
+    }
+}

@@ -1,0 +1,133 @@
+//! The status of a pool: what is said of its tokens.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use trustplane_api::hsm::AggregatedDevice;
+use trustplane_api::hsm::record::{AgentPhase, Record};
+
+use super::picture::{Picture, Sighting};
+use super::report::bounded;
+use super::{Past, info};
+use crate::objects::agent_name;
+use crate::resource::token_resource;
+
+/// The most characters of what an agent says.
+const LONGEST: usize = 256;
+/// The most tokens of a status: an object of Kubernetes has little more than a megabyte.
+const MOST: usize = 500;
+
+/// How a pool is doing.
+pub(crate) fn phase(picture: &Picture, on_nodes: bool) -> &'static str {
+    if !on_nodes {
+        return "Ready";
+    }
+    match picture {
+        Picture { pods, .. } if pods.is_empty() => "Pending",
+        Picture {
+            completed, expected, ..
+        } if completed >= expected => "Ready",
+        Picture {
+            fresh,
+            expected,
+            failed,
+            ..
+        } if fresh < expected || *failed > 0 => "Partial",
+        _ => "Aggregating",
+    }
+}
+
+/// The tokens, with what their agents know of them.
+pub(crate) fn tokens(
+    picture: &Picture,
+    past: &Past<'_>,
+    records: &BTreeMap<String, Record>,
+) -> Vec<AggregatedDevice> {
+    let kept = fair(&picture.tokens);
+    kept.map(|token| aggregated(token, past, records)).collect()
+}
+
+/// If there are too many, each node has the same share: one that claims thousands does not crowd out others.
+fn fair(tokens: &[Sighting]) -> impl Iterator<Item = &Sighting> {
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    tokens
+        .iter()
+        .for_each(|token| *count.entry(&token.node).or_default() += 1);
+    let share = match tokens.len() > MOST {
+        true => (MOST / count.len().max(1)).max(1),
+        false => MOST,
+    };
+    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+    tokens.iter().filter(move |token| {
+        let taken = taken.entry(&token.node).or_default();
+        *taken += 1;
+        *taken <= share
+    })
+}
+
+fn aggregated(token: &Sighting, past: &Past<'_>, records: &BTreeMap<String, Record>) -> AggregatedDevice {
+    let mut device_info = token.info.clone();
+    device_info.insert(info::DEVICE.to_owned(), token.device.clone());
+    let elsewhere = [info::MOVED_TO, info::CLAIMED_BY]
+        .iter()
+        .any(|mark| device_info.contains_key(*mark));
+    let record = token.serial.as_ref().filter(|_| !elsewhere);
+    let record = record.and_then(|serial| records.get(&agent_name(&token.device, serial)));
+    if let Some(identity) = record.and_then(|record| record.token.as_ref()) {
+        for (key, value) in [
+            (info::TOKEN_SERIAL, &identity.serial),
+            (info::TOKEN_LABEL, &identity.label),
+            (info::TOKEN_MANUFACTURER, &identity.manufacturer),
+            (info::TOKEN_MODEL, &identity.model),
+            (info::TOKEN_FIRMWARE, &identity.firmware),
+            (info::TOKEN_READER, &identity.reader),
+        ] {
+            if !value.is_empty() {
+                device_info.insert(key.to_owned(), bounded(value, LONGEST));
+            }
+        }
+    }
+    let before = past
+        .token(&token.device, token.serial.as_deref())
+        .filter(|_| !elsewhere);
+    AggregatedDevice {
+        device_path: token.path.clone(),
+        serial_number: token.serial.clone(),
+        node_name: token.node.clone(),
+        last_seen: token.since,
+        available: token.available,
+        device_info,
+        // Ours, not the node's: pods request what is written here.
+        resource_name: token
+            .serial
+            .as_deref()
+            .filter(|_| !token.is_static())
+            .map(token_resource),
+        role: before.and_then(|before| before.role.clone()),
+        mirrored_from: before.and_then(|before| before.mirrored_from.clone()),
+        last_sync_time: before.and_then(|before| before.last_sync_time),
+        health: record
+            .and_then(|record| record.state.as_ref())
+            .map(|state| word(state.phase)),
+    }
+}
+
+/// A phase in its word.
+pub(crate) fn word(phase: AgentPhase) -> String {
+    match serde_json::to_value(phase) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// What the agent of a token says, if it says anything.
+pub(crate) fn said<'a>(
+    token: &AggregatedDevice,
+    records: &'a BTreeMap<String, Record>,
+) -> Option<(AgentPhase, &'a str)> {
+    let device = token.device_info.get(info::DEVICE)?;
+    let serial = token.serial_number.as_deref()?;
+    let state = records.get(&agent_name(device, serial))?.state.as_ref()?;
+    token.health.as_ref()?;
+    Some((state.phase, state.message.as_str()))
+}

@@ -1,0 +1,331 @@
+//! Each token once, wherever it is said to be.
+
+use super::*;
+use crate::decide::world::{device_meta, soft};
+use crate::pool::{Claim, info};
+
+fn marked<'a>(status: &'a HsmPoolStatus, key: &str) -> Vec<Option<&'a str>> {
+    let tokens = status.aggregated_devices.iter();
+    tokens
+        .map(|token| token.device_info.get(key).map(String::as_str))
+        .collect()
+}
+
+#[test]
+fn a_token_that_is_unplugged_stays_as_lost_since_then() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    let devices = json!([lost("e6", "/dev/bus/usb/001/015", at(20))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(20), devices)));
+    settle(&mut input, at(21));
+    let made = status(&input);
+    assert_eq!((made.available_devices, made.total_devices), (0, 1));
+    assert_eq!(made.aggregated_devices[0].last_seen, at(20));
+    assert_eq!(made.phase.as_deref(), Some("Ready"));
+}
+
+#[test]
+fn a_token_that_is_no_longer_told_is_lost_and_not_forgotten() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(20), json!([]))));
+    settle(&mut input, at(21));
+    assert_eq!(
+        listed(&status(&input)),
+        [entry("e6", "n1", "/dev/bus/usb/001/015", false)]
+    );
+}
+
+#[test]
+fn a_replug_with_a_new_number_is_the_same_token_at_a_new_place() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    let devices = json!([seen("e6", "/dev/bus/usb/001/016", at(20))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(20), devices)));
+    settle(&mut input, at(21));
+    let made = status(&input);
+    assert_eq!(listed(&made), [entry("e6", "n1", "/dev/bus/usb/001/016", true)]);
+    assert_eq!(made.aggregated_devices[0].last_seen, at(20));
+}
+
+/// The token at the path that it has on a node.
+fn at_home(node: &str) -> &'static str {
+    match node {
+        "n1" => "/dev/bus/usb/001/015",
+        _ => "/dev/bus/usb/003/002",
+    }
+}
+
+fn says(input: &mut PoolInput, node: &str, now: i64, is_there: bool) {
+    let token = match is_there {
+        true => seen("e6", at_home(node), at(now)),
+        false => lost("e6", at_home(node), at(now)),
+    };
+    let said = pod(node, Some(report(node, at(now), json!([token]))));
+    let pods = &mut input.devices[0].pods;
+    match pods.iter_mut().find(|pod| pod.node.as_deref() == Some(node)) {
+        Some(pod) => *pod = said,
+        None => pods.push(said),
+    }
+}
+
+#[test]
+fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_has_lost_it() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    input.devices[0].daemon_set.as_mut().unwrap().desired = 2;
+    says(&mut input, "n2", 20, true);
+    settle(&mut input, at(21));
+    let made = status(&input);
+    assert_eq!(
+        listed(&made),
+        [
+            entry("e6", "n1", at_home("n1"), true),
+            entry("e6", "n2", at_home("n2"), false),
+        ]
+    );
+    assert_eq!(marked(&made, info::MOVED_TO), [None, Some("n1")]);
+    // Both go on reporting with new times: nothing moves.
+    for (now, node) in [(100, "n1"), (130, "n2"), (160, "n1")] {
+        says(&mut input, node, now, true);
+        assert!(settle(&mut input, at(now + 1)).is_empty(), "{now}");
+    }
+    // The old node has noticed: the token has moved.
+    says(&mut input, "n1", 170, false);
+    settle(&mut input, at(171));
+    assert_eq!(listed(&status(&input)), [entry("e6", "n2", at_home("n2"), true)]);
+}
+
+#[test]
+fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked() {
+    let devices = json!([seen("e6", "/dev/a", at(0)), seen("e6", "/dev/b", at(5))]);
+    let mut input = input(1, vec![pod("n1", Some(report("n1", at(5), devices)))]);
+    settle(&mut input, at(6));
+    let made = status(&input);
+    assert_eq!(
+        listed(&made),
+        [
+            entry("e6", "n1", "/dev/a", true),
+            entry("e6", "n1", "/dev/b", true)
+        ]
+    );
+    assert_eq!(marked(&made, info::DUPLICATE), [Some("2"), Some("2")]);
+    // One is taken away: the other is the token.
+    input.devices[0].pods[0] = pod(
+        "n1",
+        Some(report("n1", at(7), json!([seen("e6", "/dev/b", at(5))]))),
+    );
+    settle(&mut input, at(8));
+    let made = status(&input);
+    assert_eq!(listed(&made), [entry("e6", "n1", "/dev/b", true)]);
+    assert_eq!(marked(&made, info::DUPLICATE), [None]);
+}
+
+#[test]
+fn tokens_without_a_serial_number_are_known_by_their_place() {
+    let bare = |path: &str| json!({"devicePath": path});
+    let said = |node: &str, devices| pod(node, Some(report(node, at(0), devices)));
+    let mut input = input(
+        2,
+        vec![
+            said("n1", json!([bare("/dev/a"), bare("/dev/b")])),
+            said("n2", json!([bare("/dev/a")])),
+        ],
+    );
+    settle(&mut input, at(1));
+    let made = status(&input);
+    assert_eq!(
+        listed(&made),
+        [
+            entry("", "n1", "/dev/a", true),
+            entry("", "n1", "/dev/b", true),
+            entry("", "n2", "/dev/a", true),
+        ]
+    );
+    assert!(
+        made.aggregated_devices
+            .iter()
+            .all(|token| token.resource_name.is_none())
+    );
+    assert!(settle(&mut input, at(2)).is_empty());
+}
+
+#[test]
+fn the_older_of_two_devices_keeps_a_token_and_the_other_says_so() {
+    let claim = |namespace: &str, created: Timestamp, node: &str| Claim {
+        device: trustplane_plan::ObjectRef::new(Some(namespace), "rival"),
+        uid: "uid-rival".into(),
+        created: Some(created),
+        tokens: [(node.to_owned(), "e6".to_owned())].into(),
+    };
+    let (older, younger) = (
+        "2026-06-01T00:00:00Z".parse().unwrap(),
+        "2026-07-02T00:00:00Z".parse().unwrap(),
+    );
+    for (claim, lost) in [
+        (claim("hsm", older, "n1"), true),
+        (claim("other", older, "n1"), true),
+        (claim("hsm", younger, "n1"), false),
+        // It cannot be the same token: it is on another node.
+        (claim("hsm", older, "n2"), false),
+    ] {
+        let mut input = one();
+        input.claims = vec![claim.clone()];
+        let plan = settle(&mut input, at(1));
+        let made = status(&input);
+        assert_eq!(made.available_devices, i32::from(!lost), "{claim:?}");
+        let conflict = made
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Conflict");
+        assert_eq!(conflict.is_some(), lost);
+        let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == "Conflict");
+        assert_eq!(plan.steps.iter().any(told), lost);
+        assert!(settle(&mut input, at(2)).is_empty());
+        if let Some(conflict) = conflict {
+            let text = format!(
+                "the token \"e6\" on node n1 belongs to the HSMDevice {}, which is older",
+                claim.device
+            );
+            assert_eq!(conflict.message, text);
+            assert_eq!(
+                marked(&made, info::CLAIMED_BY),
+                [Some(claim.device.to_string().as_str())]
+            );
+            // The other one lets go.
+            input.claims.clear();
+            settle(&mut input, at(3));
+            assert_eq!(status(&input).available_devices, 1);
+        }
+    }
+}
+
+#[test]
+fn two_devices_of_one_pool_do_not_share_a_token() {
+    let mut input = one();
+    input.spec.hsm_device_refs = ["pico", "aaa"].map(str::to_owned).to_vec();
+    let mut other = device("aaa", &pico(), 1);
+    let mut said = report("n1", at(0), json!([seen("e6", "/dev/bus/usb/001/015", at(0))]));
+    said["hsmDeviceName"] = "aaa".into();
+    let labels = crate::discovery_set::labels("aaa").map(|(key, value)| (key.to_owned(), value));
+    other.pods = vec![PodView {
+        name: "aaa-discovery-n1".to_owned(),
+        labels: labels.into(),
+        ..pod("n1", Some(said))
+    }];
+    other.device.meta.created = Some("2026-07-03T00:00:00Z".parse().unwrap());
+    input.devices.push(other);
+    settle(&mut input, at(1));
+    let made = status(&input);
+    assert_eq!(
+        (made.available_devices, made.total_devices, made.expected_pods),
+        (1, 2, 2)
+    );
+    assert_eq!(marked(&made, info::CLAIMED_BY), [Some("hsm/pico"), None]);
+    assert_eq!(marked(&made, info::DEVICE), [Some("aaa"), Some("pico")]);
+}
+
+#[test]
+fn a_claim_is_what_a_device_has_there() {
+    let mut input = one();
+    settle(&mut input, at(1));
+    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    assert_eq!(claim.tokens, [("n1".to_owned(), "e6".to_owned())].into());
+    assert!(
+        Claim::of(&device_meta("hsm", "other"), &status(&input))
+            .tokens
+            .is_empty()
+    );
+    input.devices[0].pods.clear();
+    settle(&mut input, at(2));
+    assert!(
+        Claim::of(&device_meta("hsm", "pico"), &status(&input))
+            .tokens
+            .is_empty()
+    );
+}
+
+#[test]
+fn static_tokens_come_from_the_device_and_need_no_pods() {
+    let mut input = one();
+    let tokens =
+        json!([{"name": "a", "tokenLabel": "dev-a", "nodeName": "n1"}, {"name": "b", "tokenSerial": "42"}]);
+    input.devices[0] = device("pico", &soft(tokens), 0);
+    input.devices[0].daemon_set = None;
+    let plan = settle(&mut input, at(1));
+    let made = status(&input);
+    assert_eq!(made.phase.as_deref(), Some("Ready"));
+    assert_eq!(
+        listed(&made),
+        [entry("a", "n1", "", true), entry("b", "", "", true)]
+    );
+    assert_eq!(marked(&made, info::TOKEN_LABEL), [Some("dev-a"), None]);
+    assert_eq!(made.aggregated_devices[0].resource_name, None);
+    assert_eq!(plan.look_again, None);
+    assert!(settle(&mut input, at(9_999)).is_empty());
+    // One that has left the list is gone at once.
+    input.devices[0].device = view("hsm", "pico", &soft(json!([{"name": "b", "tokenSerial": "42"}])));
+    settle(&mut input, at(10_000));
+    assert_eq!(listed(&status(&input)), [entry("b", "", "", true)]);
+}
+
+#[test]
+fn f31_no_more_tokens_of_a_node_are_used_than_the_device_says() {
+    let mut spec = pico();
+    spec.max_devices = 2;
+    let devices: Vec<Value> = (0..5)
+        .map(|n| seen(&format!("s{n}"), &format!("/dev/{n}"), at(0)))
+        .collect();
+    let mut input = input(1, vec![pod("n1", Some(report("n1", at(0), devices.into())))]);
+    input.devices[0].device = view("hsm", "pico", &spec);
+    assert_eq!(decided(&input, at(1)).total_devices, 2);
+    spec.max_devices = 0;
+    input.devices[0].device = view("hsm", "pico", &spec);
+    assert_eq!(decided(&input, at(1)).total_devices, 5);
+}
+
+#[test]
+fn a_token_that_came_back_unseen_and_went_again_has_its_whole_time() {
+    let said = |time: i64| {
+        pod(
+            "n1",
+            Some(report("n1", at(299), json!([lost("e6", "/dev/a", at(time))]))),
+        )
+    };
+    let mut input = input(1, vec![said(0)]);
+    settle(&mut input, at(100));
+    assert_eq!(status(&input).aggregated_devices[0].last_seen, at(0));
+    input.devices[0].pods = vec![said(250)];
+    settle(&mut input, at(301));
+    assert_eq!(status(&input).aggregated_devices[0].last_seen, at(250));
+    assert!(settle(&mut input, at(302)).is_empty());
+}
+
+#[test]
+fn a_token_that_is_told_twice_for_one_place_is_there_if_it_is_there_once() {
+    for devices in [
+        json!([lost("e6", "/dev/a", at(5)), seen("e6", "/dev/a", at(1))]),
+        json!([seen("e6", "/dev/a", at(1)), lost("e6", "/dev/a", at(5))]),
+    ] {
+        let input = input(1, vec![pod("n1", Some(report("n1", at(5), devices)))]);
+        assert_eq!(
+            listed(&decided(&input, at(6))),
+            [entry("e6", "n1", "/dev/a", true)]
+        );
+    }
+}
+
+#[test]
+fn what_others_say_in_the_status_stays() {
+    let mut input = one();
+    settle(&mut input, at(1));
+    input.status["aggregatedDevices"][0]["role"] = "Primary".into();
+    input.status["mirroring"] = json!({"enabled": true, "failoverCount": 2, "primaryNode": "n1"});
+    assert!(settle(&mut input, at(2)).is_empty());
+    let devices = json!([seen("e6", "/dev/other", at(3))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(3), devices)));
+    settle(&mut input, at(4));
+    let made = status(&input);
+    assert_eq!(made.aggregated_devices[0].role.as_deref(), Some("Primary"));
+    assert_eq!(made.mirroring.unwrap().failover_count, 2);
+}
