@@ -1,7 +1,7 @@
 //! The pinned tools: built once from the package registries, kept in the cache by the hash of what they are made of.
 //!
-//! The pins are what lies under `xtask/tools`, Go modules and Python requirements, and the table of crates, compiled in;
-//! no other place names a version. Two runs at once wait for each other, and an interrupted build leaves nothing that
+//! The pins are what lies under `xtask/tools`, Go modules, Python requirements and a cargo workspace, and the table of
+//! crates, compiled in; no other place names a version. Two runs at once wait for each other, and an interrupted build leaves nothing that
 //! looks finished.
 
 mod cargo;
@@ -35,6 +35,8 @@ pub enum Tool {
     Helm,
     /// `moto_server`, the AWS of the tests.
     Moto,
+    /// `libkryoptic_pkcs11.so`, a PKCS#11 module with tokens in software.
+    Kryoptic,
     /// `cargo-nextest`.
     Nextest,
     /// `cargo-deny`.
@@ -44,18 +46,20 @@ pub enum Tool {
 enum Recipe {
     Go(go::Module),
     Cargo(cargo::Package),
+    Library(cargo::Library),
     Python(python::Requirements),
 }
 
 impl Tool {
     /// All of them, in the order in which a cold run needs them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::Kubernetes,
         Self::CoreDns,
         Self::Probe,
         Self::Helm,
         Self::Moto,
+        Self::Kryoptic,
         Self::Nextest,
         Self::Deny,
     ];
@@ -75,6 +79,7 @@ impl Tool {
             Self::Probe => "probe",
             Self::Helm => "helm",
             Self::Moto => "moto",
+            Self::Kryoptic => "kryoptic",
             Self::Nextest => "cargo-nextest",
             Self::Deny => "cargo-deny",
         }
@@ -85,6 +90,7 @@ impl Tool {
         match self.recipe() {
             Recipe::Go(module) => module.version().map(str::to_owned),
             Recipe::Cargo(package) => Ok(package.version.to_owned()),
+            Recipe::Library(library) => library.version().map(str::to_owned),
             Recipe::Python(requirements) => requirements.version().map(str::to_owned),
         }
     }
@@ -97,6 +103,7 @@ impl Tool {
             Self::Probe => Recipe::Go(go::PROBE),
             Self::Helm => Recipe::Go(go::HELM),
             Self::Moto => Recipe::Python(python::MOTO),
+            Self::Kryoptic => Recipe::Library(cargo::KRYOPTIC),
             Self::Nextest => Recipe::Cargo(cargo::NEXTEST),
             Self::Deny => Recipe::Cargo(cargo::DENY),
         }
@@ -107,6 +114,7 @@ impl Tool {
         let inputs = match self.recipe() {
             Recipe::Go(module) => module.inputs()?,
             Recipe::Cargo(package) => package.inputs(),
+            Recipe::Library(library) => library.inputs(),
             Recipe::Python(requirements) => requirements.inputs(),
         };
         Ok(format!("{}-{}", self.name(), fingerprint(&inputs)))
@@ -165,6 +173,7 @@ impl Toolchain {
         let binaries = match tool.recipe() {
             Recipe::Go(module) => module.build(&staging, &mut progress),
             Recipe::Cargo(package) => package.build(&staging, &mut progress),
+            Recipe::Library(library) => library.build(&staging, &mut progress),
             Recipe::Python(requirements) => requirements.build(&staging, &mut progress),
         }
         .with_context(|| format!("build {}", tool.name()))?;

@@ -55,6 +55,8 @@ impl fmt::Display for PinTries {
 pub enum Attempt {
     /// Nobody has asked for it: only when the last try was right.
     Automatic,
+    /// A wrong PIN was tried, we know which, and somebody has given another one: not if one more could lock the token.
+    Corrected,
     /// Somebody who knows what a wrong PIN costs has ordered it.
     Ordered,
 }
@@ -65,6 +67,7 @@ impl Attempt {
         match (self, tries) {
             (_, PinTries::Unknown) => true,
             (_, PinTries::Locked) | (Self::Automatic, _) => false,
+            (Self::Corrected, tries) => tries == PinTries::Low,
             (Self::Ordered, _) => true,
         }
     }
@@ -84,6 +87,7 @@ mod tests {
         use PinTries::{Final, Locked, Low, Unknown};
         let may = |attempt: Attempt| [Unknown, Low, Final, Locked].map(|tries| attempt.may(tries));
         assert_eq!(may(Attempt::Automatic), [true, false, false, false]);
+        assert_eq!(may(Attempt::Corrected), [true, true, false, false]);
         assert_eq!(may(Attempt::Ordered), [true, true, true, false]);
     }
 }

@@ -1,5 +1,6 @@
 //! Making a blank token ours: a label, a security officer's PIN, a user's PIN.
 
+use cryptoki::object::{Attribute, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::slot::Slot;
 
@@ -13,7 +14,7 @@ impl Module {
     /// Initialises a token that has no user PIN, and gives it one. What fails half-way can be done again with the same
     /// security officer's PIN. Afterwards the module has to be initialised again: the token's slot may be another.
     ///
-    /// A token with a user PIN is in use, and refused: this would wipe it.
+    /// A token with a user PIN or with objects is in use, and refused: this would wipe it.
     pub fn provision(
         &mut self,
         token: &TokenInfo,
@@ -33,6 +34,9 @@ impl Module {
         if there.has_user_pin {
             return Err(TokenError::InUse { label: there.label });
         }
+        if there.initialised && self.has_objects(slot)? {
+            return Err(TokenError::InUse { label: there.label });
+        }
         self.library()
             .init_token(slot, &officer.to_auth(), label)
             .map_err(|error| TokenError::of("C_InitToken", error))?;
@@ -49,6 +53,30 @@ impl Module {
         session
             .logout()
             .map_err(|error| TokenError::of("C_Logout", error))
+    }
+
+    /// Whether a token holds something that anybody can see.
+    fn has_objects(&self, slot: Slot) -> Result<bool, TokenError> {
+        let session = self
+            .library()
+            .open_ro_session(slot)
+            .map_err(|error| TokenError::of("C_OpenSession", error))?;
+        // A token may have objects of its own, which tell what it can do: kryoptic has.
+        for class in [
+            ObjectClass::DATA,
+            ObjectClass::CERTIFICATE,
+            ObjectClass::PUBLIC_KEY,
+            ObjectClass::PRIVATE_KEY,
+            ObjectClass::SECRET_KEY,
+        ] {
+            let found = session
+                .find_objects(&[Attribute::Class(class)])
+                .map_err(|error| TokenError::of("C_FindObjects", error))?;
+            if !found.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

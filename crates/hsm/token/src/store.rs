@@ -1,10 +1,13 @@
 //! Secrets on a token: read strictly, replaced without loss.
 
-use std::collections::BTreeMap;
+mod known;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::generation::Generation;
-use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage};
+use trustplane_hsm_core::label::Label;
+use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage, objects};
 use trustplane_hsm_core::limits::{Limits, Room};
 use trustplane_hsm_core::object::{Found, NewObject};
 use trustplane_hsm_core::op::{self, Op, carry_out};
@@ -16,6 +19,7 @@ use trustplane_hsm_core::version::{Expected, Stamp};
 
 use crate::token::{Handle, Objects};
 use crate::{Memory, Token, TokenError};
+use known::Index;
 
 /// Why something could not be done with a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,14 +71,17 @@ pub type Listing = BTreeMap<SecretPath, Result<Description, ReadError>>;
 
 /// A token with secrets on it.
 ///
-/// What was read is kept, and wiped when it goes: each use only looks whether the token is there and has the same objects,
-/// and reads those that are new. What another tool does to an object without making a new one is seen by
-/// [`Store::refresh`]; with a module like OpenSC, which does not see the writes of others at all, the module has to be
-/// initialised again for that, and the store opened anew.
+/// What was read is kept, and wiped when it goes. To read a secret, its objects are read from the token again, and no others. A
+/// change first looks whether the token has the objects that are known, by the labels that it is about and by the generation;
+/// if not, or to list, all of them are looked at. What another tool does to other labels is seen by [`Store::refresh`]; with a
+/// module like OpenSC, which does not see the writes of others at all, the module has to be initialised again for that, and
+/// the store opened anew.
 pub struct Store<'module> {
     token: Token<'module>,
     limits: Limits,
     objects: Objects,
+    /// Which objects a path has, as far as it was asked for since they were last looked at.
+    index: Option<Index>,
     /// Whether a step has failed since the objects were read: then nobody knows what is there.
     doubtful: bool,
     interrupted: Vec<Ended>,
@@ -87,6 +94,7 @@ impl<'module> Store<'module> {
             token,
             limits,
             objects: Objects::default(),
+            index: None,
             doubtful: true,
             interrupted: Vec::new(),
         };
@@ -102,6 +110,9 @@ impl<'module> Store<'module> {
 
     /// Reads a secret, which may be one that was deleted.
     pub fn read(&mut self, path: &SecretPath) -> Result<Secret, StoreError> {
+        if let Some(known) = self.read_known(path)? {
+            return Ok(known);
+        }
         self.settle()?;
         Ok(self.contents()?.read(path)?)
     }
@@ -124,7 +135,10 @@ impl<'module> Store<'module> {
         expected: Expected,
     ) -> Result<(), StoreError> {
         let limits = self.limits;
-        self.change(|contents| replace(contents, path, secret, expected, &limits))
+        let labels = objects(path, secret).into_iter().map(|object| object.label);
+        self.change(path, labels.collect(), |contents| {
+            replace(contents, path, secret, expected, &limits)
+        })
     }
 
     /// Deletes a secret. What is left of it says so, with this stamp.
@@ -135,7 +149,9 @@ impl<'module> Store<'module> {
     /// Removes what is left of a secret that was deleted in this version.
     pub fn purge(&mut self, path: &SecretPath, version: u64) -> Result<(), StoreError> {
         let limits = self.limits;
-        self.change(|contents| purge(contents, path, version, &limits))
+        self.change(path, BTreeSet::new(), |contents| {
+            purge(contents, path, version, &limits)
+        })
     }
 
     /// How much the token holds.
@@ -156,6 +172,11 @@ impl<'module> Store<'module> {
         Ok(Contents::of(&self.objects.found).generation())
     }
 
+    /// The generation as it was when this was used last. The token is not asked.
+    pub fn known_generation(&self) -> Generation {
+        Contents::of(&self.objects.found).generation()
+    }
+
     /// What became of the changes that were interrupted, as far as they were found since this was asked last.
     pub fn interrupted(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.interrupted)
@@ -163,22 +184,28 @@ impl<'module> Store<'module> {
 
     /// All secrets, unless there is an object that could belong to any of them.
     fn contents(&self) -> Result<Contents<'_, Handle>, StoreError> {
-        let nameless = self
-            .objects
-            .unreadable
-            .iter()
-            .find(|object| object.label.is_none());
-        match nameless {
+        self.assert_names()?;
+        Ok(Contents::of(&self.objects.found))
+    }
+
+    fn assert_names(&self) -> Result<(), StoreError> {
+        let mut unreadable = self.objects.unreadable.iter();
+        match unreadable.find(|object| object.label.is_none()) {
             Some(object) => Err(TokenError::Unreadable(object.clone()).into()),
-            None => Ok(Contents::of(&self.objects.found)),
+            None => Ok(()),
         }
     }
 
+    /// Carries out what is planned for a path, whose new objects have these labels.
     fn change(
         &mut self,
+        path: &SecretPath,
+        labels: BTreeSet<Label>,
         plan: impl FnOnce(&Contents<'_, Handle>) -> Result<Vec<Op<Handle>>, WriteError>,
     ) -> Result<(), StoreError> {
-        self.settle()?;
+        if !self.is_as_known(path, labels)? {
+            self.settle()?;
+        }
         let ops = plan(&self.contents()?)?;
         self.carry_out(&ops).inspect_err(|error| {
             if !error.needs_initialisation() {
@@ -193,6 +220,7 @@ impl<'module> Store<'module> {
     fn settle(&mut self) -> Result<(), StoreError> {
         // Another token in the same slot would be a surprise, and so would be none.
         self.token.info()?;
+        self.index = None;
         let known = std::mem::take(&mut self.objects);
         let known = match std::mem::replace(&mut self.doubtful, true) {
             true => Objects::default(),
@@ -215,6 +243,7 @@ impl<'module> Store<'module> {
             return Ok(());
         }
         self.doubtful = true;
+        self.index = None;
         let mut hands = Hands {
             token: &self.token,
             objects: &mut self.objects,

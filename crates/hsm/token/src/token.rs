@@ -167,7 +167,7 @@ impl<'module> Token<'module> {
     /// Looks at every object once: `None` if one has changed or gone while it was read.
     fn pass(&mut self, known: &mut HashMap<Handle, Found<Handle>>) -> Result<Option<Objects>, TokenError> {
         let mut objects = Objects::default();
-        let handles = self.handles()?;
+        let handles = self.handles(None)?;
         for handle in handles {
             match known.remove(&handle) {
                 Some(found) => objects.found.push(found),
@@ -208,6 +208,18 @@ impl<'module> Token<'module> {
         Ok(true)
     }
 
+    /// An object as it is now; nothing if it is gone, is changing, or cannot be read.
+    pub(crate) fn look(&self, handle: Handle) -> Result<Option<Found<Handle>>, TokenError> {
+        Ok(match self.attributes(handle, &WHOLE)? {
+            Attributes::Read(Some(label), Some(value)) => Some(Found {
+                handle,
+                label,
+                value: Some(value),
+            }),
+            _ => None,
+        })
+    }
+
     fn attributes(&self, handle: Handle, wanted: &[AttributeType]) -> Result<Attributes, TokenError> {
         match self.session.get_attributes(handle.0, wanted) {
             Ok(attributes) => {
@@ -227,28 +239,30 @@ impl<'module> Token<'module> {
         }
     }
 
-    fn handles(&mut self) -> Result<Vec<Handle>, TokenError> {
-        match self.search() {
+    /// Data objects with this label; with none given, all of them.
+    pub(crate) fn handles(&mut self, label: Option<&Label>) -> Result<Vec<Handle>, TokenError> {
+        match self.search(label) {
             // A search whose end failed is still open. It is left behind with its session; the login is the token's.
             Err(Error::Pkcs11(RvError::OperationActive, Function::FindObjectsInit)) => {
                 self.session = session(self.module, self.slot)?;
-                self.search()
+                self.search(label)
             }
             answer => answer,
         }
         .map_err(|error| TokenError::of("C_FindObjects", error))
     }
 
-    fn search(&self) -> Result<Vec<Handle>, Error> {
-        let data = [Attribute::Class(ObjectClass::DATA)];
+    fn search(&self, label: Option<&Label>) -> Result<Vec<Handle>, Error> {
+        let mut template = vec![Attribute::Class(ObjectClass::DATA)];
+        template.extend(label.map(|label| Attribute::Label(label.as_bytes().to_vec())));
         // One at a time: a short answer does not mean that it was the last, only an empty one does.
         let found = self
             .session
-            .iter_objects_with_cache_size(&data, NonZeroUsize::MIN)?;
+            .iter_objects_with_cache_size(&template, NonZeroUsize::MIN)?;
         found.map(|handle| handle.map(Handle)).collect()
     }
 
-    fn assert_logged_in(&self) -> Result<(), TokenError> {
+    pub(crate) fn assert_logged_in(&self) -> Result<(), TokenError> {
         let info = self
             .session
             .get_session_info()

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -70,6 +71,21 @@ impl Node {
     /// What the node has as `/var/lib`.
     pub fn state_directory(&self) -> PathBuf {
         self.directory().join("lib")
+    }
+
+    /// A place for a token of SoftHSM, as whoever runs the node makes it: the directory `/var/lib/softhsm/<name>` of the node,
+    /// with a `softhsm2.conf`, for this user.
+    pub fn make_room_for_token(&self, name: &str, user: u32) -> Result<()> {
+        let home = self.state_directory().join("softhsm").join(name);
+        let tokens = home.join("tokens");
+        fs::create_dir_all(&tokens).with_context(|| format!("create {}", tokens.display()))?;
+        let configuration = home.join("softhsm2.conf");
+        let text = format!("directories.tokendir = /var/lib/softhsm/{name}/tokens\n");
+        fs::write(&configuration, text).with_context(|| format!("write {}", configuration.display()))?;
+        for path in [home, tokens, configuration] {
+            chown(&path, Some(user), Some(user)).with_context(|| format!("give away {}", path.display()))?;
+        }
+        Ok(())
     }
 
     /// Its containerd, by the name of its process.

@@ -36,17 +36,29 @@ const fn nodes(name: &'static str, purpose: &'static str) -> Package {
 }
 
 /// The one list.
-pub const PACKAGES: [Package; 12] = [
+pub const PACKAGES: [Package; 21] = [
     everywhere("ca-certificates", "downloads over TLS"),
     everywhere("gcc", "compiling and linking"),
+    everywhere("iproute2", "network namespaces and links"),
     everywhere("libc6-dev", "compiling and linking"),
+    everywhere("libclang-common-14-dev", "kryoptic, a token of the tests"),
+    everywhere("libclang1-14", "kryoptic, a token of the tests"),
+    everywhere("libsqlite3-dev", "kryoptic, a token of the tests"),
+    everywhere("libssl-dev", "kryoptic, a token of the tests"),
+    everywhere("opensc", "pkcs11-tool, which looks at the tokens of the tests"),
+    everywhere("opensc-pkcs11", "OpenSC's module, of the tests with cards"),
+    everywhere("pcscd", "card readers, of the tests with cards"),
+    everywhere("pkg-config", "kryoptic, a token of the tests"),
     everywhere("python3-venv", "moto, the AWS of the tests"),
-    everywhere("softhsm2", "SoftHSM, the token of the tests"),
+    everywhere("softhsm2", "SoftHSM, a token of the tests"),
+    everywhere(
+        "vsmartcard-vpcd",
+        "a card reader that is a process, of the tests with cards",
+    ),
     nodes("conntrack", "kube-proxy"),
     nodes("containerd", "running containers"),
     nodes("containernetworking-plugins", "the pod network"),
     nodes("ethtool", "kubelet"),
-    nodes("iproute2", "network namespaces and links"),
     nodes("iptables", "kube-proxy and port mappings"),
     nodes("runc", "running containers"),
 ];

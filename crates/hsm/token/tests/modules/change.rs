@@ -6,7 +6,7 @@ use trustplane_hsm_token::{Module, Store, StoreError, TokenInfo};
 
 use crate::raw::{Object, Raw};
 use crate::secrets::{path, secret, stamp, store};
-use crate::stage::{Stage, provision};
+use crate::stage::Stage;
 
 /// The token.
 pub const TOKEN: &str = "scene";
@@ -79,7 +79,7 @@ pub struct Scene {
 impl Scene {
     /// Makes the token, keeps it as it is before the change, and learns how it is after.
     pub fn set(stage: &Stage, module: &mut Module, change: Change) -> Self {
-        let token = provision(module, TOKEN);
+        let token = stage.provision(module, TOKEN);
         let mut made = store(module, TOKEN);
         for (name, secret) in neighbours() {
             made.write(&path(name), &secret, Expected::Absent).unwrap();

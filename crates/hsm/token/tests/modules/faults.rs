@@ -7,7 +7,17 @@ use trustplane_pkcs11_shim::{Action, Control, Duration, Fault, Moment};
 
 use crate::change::{Change, Outcome, Scene, TOKEN};
 use crate::secrets::store;
-use crate::stage::{self, Stage, log_in};
+use crate::stage::{Stage, log_in};
+
+suite! {
+    on softhsm:
+        a_recovery_that_fails_at_any_call_is_recovered,
+        an_unplugged_device_at_any_call_leaves_old_or_new,
+        a_removal_that_is_over_at_once_leaves_old_or_new,
+        a_lost_session_at_any_call_leaves_old_or_new,
+        a_token_that_is_not_there_at_any_call_leaves_old_or_new,
+        no_memory_at_any_call_leaves_old_or_new;
+}
 
 /// Has every call of a change fail, one after the other, until it comes through. Says how often it did.
 fn fail_at_every_call(stage: &Stage, change: Change, fault: &Fault) {
@@ -59,58 +69,55 @@ fn fail_everywhere(stage: &Stage, code: CK_RV, lasts: Duration) {
     }
 }
 
-#[test]
-fn an_unplugged_device_at_any_call_leaves_old_or_new() {
-    stage::run(|stage| fail_everywhere(stage, CKR_DEVICE_REMOVED, Duration::UntilInitialised));
+fn an_unplugged_device_at_any_call_leaves_old_or_new(stage: &Stage) {
+    fail_everywhere(stage, CKR_DEVICE_REMOVED, Duration::UntilInitialised);
 }
 
-#[test]
-fn a_removal_that_is_over_at_once_leaves_old_or_new() {
-    stage::run(|stage| fail_everywhere(stage, CKR_DEVICE_REMOVED, Duration::Once));
+fn a_removal_that_is_over_at_once_leaves_old_or_new(stage: &Stage) {
+    fail_everywhere(stage, CKR_DEVICE_REMOVED, Duration::Once);
 }
 
-#[test]
-fn a_lost_session_at_any_call_leaves_old_or_new() {
-    stage::run(|stage| fail_everywhere(stage, CKR_SESSION_HANDLE_INVALID, Duration::Once));
+fn a_lost_session_at_any_call_leaves_old_or_new(stage: &Stage) {
+    fail_everywhere(stage, CKR_SESSION_HANDLE_INVALID, Duration::Once);
 }
 
-#[test]
-fn no_memory_at_any_call_leaves_old_or_new() {
-    stage::run(|stage| fail_everywhere(stage, CKR_DEVICE_MEMORY, Duration::Once));
+fn a_token_that_is_not_there_at_any_call_leaves_old_or_new(stage: &Stage) {
+    fail_everywhere(stage, CKR_TOKEN_NOT_PRESENT, Duration::UntilInitialised);
 }
 
-#[test]
-fn a_recovery_that_fails_at_any_call_is_recovered() {
-    stage::run(|stage| {
-        let mut module = stage.shimmed();
-        let mut points = 0;
-        for change in Change::BOTH {
-            stage.clear();
-            module.initialise_again().unwrap();
-            let scene = Scene::set(stage, &mut module, change);
-            // The change stops after each object that it makes or destroys.
-            for function in ["C_CreateObject", "C_DestroyObject"] {
-                for at in 1.. {
-                    let removed = Action::Answer(CKR_DEVICE_REMOVED);
-                    let fault = Fault::after(at, removed)
-                        .of(function)
-                        .lasting(Duration::UntilInitialised);
-                    let mut changed = store(&module, TOKEN);
-                    stage.set(Control::fault(fault));
-                    let result = change.make(&mut changed);
-                    stage.heal();
-                    drop(changed);
-                    if result.is_ok() {
-                        scene.reset(stage, &mut module);
-                        break;
-                    }
-                    points += fail_recovery(stage, &mut module, &scene, change);
+fn no_memory_at_any_call_leaves_old_or_new(stage: &Stage) {
+    fail_everywhere(stage, CKR_DEVICE_MEMORY, Duration::Once);
+}
+
+fn a_recovery_that_fails_at_any_call_is_recovered(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let mut points = 0;
+    for change in Change::BOTH {
+        stage.clear();
+        module.initialise_again().unwrap();
+        let scene = Scene::set(stage, &mut module, change);
+        // The change stops after each object that it makes or destroys.
+        for function in ["C_CreateObject", "C_DestroyObject"] {
+            for at in 1.. {
+                let removed = Action::Answer(CKR_DEVICE_REMOVED);
+                let fault = Fault::after(at, removed)
+                    .of(function)
+                    .lasting(Duration::UntilInitialised);
+                let mut changed = store(&module, TOKEN);
+                stage.set(Control::fault(fault));
+                let result = change.make(&mut changed);
+                stage.heal();
+                drop(changed);
+                if result.is_ok() {
+                    scene.reset(stage, &mut module);
+                    break;
                 }
+                points += fail_recovery(stage, &mut module, &scene, change);
             }
         }
-        println!("{points} failures of recoveries");
-        assert!(points > 200, "{points}");
-    });
+    }
+    println!("{points} failures of recoveries");
+    assert!(points > 200, "{points}");
 }
 
 /// Has the recovery fail at every call until it comes through, each time on what the one before has left.

@@ -1,5 +1,5 @@
 //! A place for a test: a process of its own with a folder of tokens of its own. A module's state belongs to its process, and
-//! SoftHSM reads from the environment where its tokens are.
+//! modules read from the environment where their tokens are.
 
 use std::env;
 use std::fs;
@@ -9,40 +9,49 @@ use std::process::{Child, Command, Stdio};
 use trustplane_hsm_token::{Attempt, Module, Pin, Selector, Token, TokenInfo};
 use trustplane_pkcs11_shim::{Control, Shim, library};
 
-/// Debian's SoftHSM.
-pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
+use crate::bench::Bench;
+
 /// The user PIN of the tokens.
 pub const PIN: &str = "648219";
 /// The security officer's PIN of the tokens.
 pub const OFFICER: &str = "12345678";
 
 const FOLDER: &str = "TRUSTPLANE_TEST_STAGE";
+const BENCH: &str = "TRUSTPLANE_TEST_BENCH";
+const ROLE: &str = "TRUSTPLANE_TEST_ROLE";
 
 /// Where a test runs.
 pub struct Stage {
-    folder: PathBuf,
+    /// A place for files.
+    pub folder: PathBuf,
+    /// The module.
+    pub bench: Bench,
     /// What the shim does.
     pub shim: Shim,
 }
 
-/// Runs a test on a stage of its own.
-pub fn run(test: impl Fn(&Stage)) {
+/// Runs a test of this name on a stage of its own.
+pub fn run(bench: Bench, name: &str, test: fn(&Stage)) {
     if let Some(stage) = Stage::inherited() {
         test(&stage);
         fs::write(stage.folder.join("ended"), "").unwrap();
         return;
     }
+    let library = bench.library();
     assert!(
-        Path::new(SOFTHSM).exists(),
-        "{SOFTHSM} is not there: apt-get install softhsm2, or `cargo xtask doctor`"
+        library.exists(),
+        "{} is not there: `cargo xtask doctor` says what is missing",
+        library.display()
     );
     // SoftHSM opens each object's file with each call: a file system in memory makes the whole run quicker.
     let memory = Path::new("/dev/shm");
     let folder = tempfile::tempdir_in(memory)
         .or_else(|_| tempfile::tempdir())
         .unwrap();
-    let stage = Stage::new(folder.path());
-    let status = stage.command(&name_of(&test)).status().unwrap();
+    let stage = Stage::new(folder.path(), bench);
+    // The first part is the name of this binary, which it does not know its tests by.
+    let (_, name) = name.split_once("::").unwrap();
+    let status = stage.command(name).status().unwrap();
     assert!(status.success(), "the test's own process ended with {status}");
     // A name that fits no test would be a success as well.
     assert!(
@@ -51,27 +60,12 @@ pub fn run(test: impl Fn(&Stage)) {
     );
 }
 
-/// The test's name as its binary knows it, from the type of the closure that it is.
-fn name_of<T>(_: &T) -> String {
-    let name = std::any::type_name::<T>();
-    let (_, name) = name.split_once("::").unwrap();
-    name.trim_end_matches("::{{closure}}").to_owned()
-}
-
 impl Stage {
-    fn new(folder: &Path) -> Self {
-        fs::create_dir(folder.join("tokens")).unwrap();
-        let tokens = folder.join("tokens");
-        fs::write(
-            folder.join("softhsm2.conf"),
-            format!(
-                "directories.tokendir = {}\nobjectstore.backend = file\nlog.level = ERROR\n",
-                tokens.display()
-            ),
-        )
-        .unwrap();
+    fn new(folder: &Path, bench: Bench) -> Self {
+        bench.set_up(&folder.join("tokens"));
         Self {
             folder: folder.to_owned(),
+            bench,
             shim: Shim::new(folder).unwrap(),
         }
     }
@@ -79,18 +73,30 @@ impl Stage {
     /// The stage that this process was started on.
     pub fn inherited() -> Option<Self> {
         let folder = PathBuf::from(env::var_os(FOLDER)?);
+        let bench = Bench::parse(&env::var(BENCH).unwrap()).unwrap();
         let shim = Shim::new(&folder).unwrap();
-        Some(Self { folder, shim })
+        Some(Self { folder, bench, shim })
     }
 
     fn command(&self, test: &str) -> Command {
-        let mut command = Command::new(env::current_exe().unwrap());
+        let mut command = self.bench.command();
         command
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(FOLDER, &self.folder)
-            .env("SOFTHSM2_CONF", self.folder.join("softhsm2.conf"))
-            .envs(self.shim.environment(Path::new(SOFTHSM)));
+            .env(BENCH, format!("{:?}", self.bench))
+            .envs(self.environment())
+            .envs(self.shim.environment(&self.bench.library()));
         command
+    }
+
+    /// What any process needs to find the tokens.
+    pub fn environment(&self) -> [(&'static str, PathBuf); 1] {
+        self.bench.environment(&self.tokens())
+    }
+
+    /// Where the tokens are.
+    fn tokens(&self) -> PathBuf {
+        self.folder.join("tokens")
     }
 
     /// Starts another process on this stage, which runs another test of this binary.
@@ -103,12 +109,12 @@ impl Stage {
         command.spawn().unwrap()
     }
 
-    /// SoftHSM itself.
+    /// The module itself.
     pub fn module(&self) -> Module {
-        Module::load(Path::new(SOFTHSM)).unwrap()
+        Module::load(&self.bench.library()).unwrap()
     }
 
-    /// SoftHSM behind the shim.
+    /// The module behind the shim.
     pub fn shimmed(&self) -> Module {
         Module::load(&library().unwrap()).unwrap()
     }
@@ -123,37 +129,48 @@ impl Stage {
         self.set(Control::default());
     }
 
-    /// Keeps all tokens as they are.
+    /// Makes a token of the blank one that there always is. Labels need not be unique.
+    pub fn provision(&self, module: &mut Module, label: &str) -> TokenInfo {
+        let before = in_use(module);
+        let blank = module.inventory().unwrap().blank().unwrap().clone();
+        module
+            .provision(&blank, label, &Pin::new(OFFICER), &pin())
+            .unwrap();
+        self.bench.make_room(&self.tokens(), before.len() + 1);
+        module.initialise_again().unwrap();
+        let is_new = |token: &TokenInfo| before.iter().all(|known| known.serial != token.serial);
+        in_use(module).into_iter().find(is_new).unwrap()
+    }
+
+    /// Keeps all tokens as they are. No module must be writing to them.
     pub fn keep(&self) {
-        copy(&self.folder.join("tokens"), &self.folder.join("kept"));
+        copy(&self.tokens(), &self.folder.join("kept"));
     }
 
     /// Has all tokens be again as they were kept. No module must be using them.
     pub fn restore(&self) {
-        fs::remove_dir_all(self.folder.join("tokens")).unwrap();
-        copy(&self.folder.join("kept"), &self.folder.join("tokens"));
+        fs::remove_dir_all(self.tokens()).unwrap();
+        copy(&self.folder.join("kept"), &self.tokens());
     }
 
     /// Has no token. No module must be using any.
     pub fn clear(&self) {
-        fs::remove_dir_all(self.folder.join("tokens")).unwrap();
-        fs::create_dir(self.folder.join("tokens")).unwrap();
+        fs::remove_dir_all(self.tokens()).unwrap();
+        self.bench.set_up(&self.tokens());
         drop(fs::remove_dir_all(self.folder.join("kept")));
     }
 
     /// Takes all tokens away, and gives them back.
     pub fn unplug(&self) -> impl FnOnce() {
-        let (here, away) = (self.folder.join("tokens"), self.folder.join("unplugged"));
+        let (here, away) = (self.tokens(), self.folder.join("unplugged"));
         fs::rename(&here, &away).unwrap();
-        fs::create_dir(&here).unwrap();
+        self.bench.set_up(&here);
         move || {
-            fs::remove_dir(&here).unwrap();
+            fs::remove_dir_all(&here).unwrap();
             fs::rename(&away, &here).unwrap();
         }
     }
 }
-
-const ROLE: &str = "TRUSTPLANE_TEST_ROLE";
 
 /// What another process has started this one for.
 pub fn role() -> Option<String> {
@@ -177,14 +194,10 @@ pub fn pin() -> Pin {
     Pin::new(PIN)
 }
 
-/// Makes a token of the blank one that SoftHSM always has.
-pub fn provision(module: &mut Module, label: &str) -> TokenInfo {
-    let blank = module.inventory().unwrap().blank().unwrap().clone();
-    module
-        .provision(&blank, label, &Pin::new(OFFICER), &pin())
-        .unwrap();
-    module.initialise_again().unwrap();
-    find(module, label)
+fn in_use(module: &Module) -> Vec<TokenInfo> {
+    let mut tokens = module.inventory().unwrap().tokens;
+    tokens.retain(|token| token.has_user_pin);
+    tokens
 }
 
 /// The token with a label.

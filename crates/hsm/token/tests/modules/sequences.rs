@@ -12,7 +12,12 @@ use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{Store, StoreError};
 
 use crate::secrets::{path, secret, stamp, store};
-use crate::stage::{self, provision};
+use crate::stage::Stage;
+
+suite! {
+    on every module:
+        any_sequence_of_operations_equals_a_map;
+}
 
 const PATHS: [&str; 6] = ["a", "ab", "a-b", "a.b", "a/b", "a/b/c"];
 const KEYS: [&str; 4] = ["data", "b", "k", "tls.crt"];
@@ -99,34 +104,31 @@ fn compare(store: &mut Store<'_>, model: &Model) {
     }
 }
 
-#[test]
-fn any_sequence_of_operations_equals_a_map() {
-    stage::run(|stage| {
-        let mut module = stage.module();
-        provision(&mut module, "model");
-        stage.keep();
-        let module = RefCell::new(module);
-        let config = Config {
-            cases: 24,
-            failure_persistence: None,
-            ..Config::default()
-        };
-        let steps = prop::collection::vec(step(), 1..14);
-        let run = |steps: Vec<Step>| {
-            let mut module = module.borrow_mut();
-            stage.restore();
-            let mut model = Model::new();
-            for part in steps.split(|step| matches!(step, Step::Open)) {
-                module.initialise_again().unwrap();
-                let mut store = store(&module, "model");
+fn any_sequence_of_operations_equals_a_map(stage: &Stage) {
+    let mut module = stage.module();
+    stage.provision(&mut module, "model");
+    stage.keep();
+    let module = RefCell::new(module);
+    let config = Config {
+        cases: 24,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let steps = prop::collection::vec(step(), 1..14);
+    let run = |steps: Vec<Step>| {
+        let mut module = module.borrow_mut();
+        stage.restore();
+        let mut model = Model::new();
+        for part in steps.split(|step| matches!(step, Step::Open)) {
+            module.initialise_again().unwrap();
+            let mut store = store(&module, "model");
+            compare(&mut store, &model);
+            for step in part {
+                carry_out(&mut store, &mut model, step);
                 compare(&mut store, &model);
-                for step in part {
-                    carry_out(&mut store, &mut model, step);
-                    compare(&mut store, &model);
-                }
             }
-            Ok(())
-        };
-        TestRunner::new(config).run(&steps, run).unwrap();
-    });
+        }
+        Ok(())
+    };
+    TestRunner::new(config).run(&steps, run).unwrap();
 }

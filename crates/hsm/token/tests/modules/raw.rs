@@ -1,14 +1,12 @@
-//! A token as any other tool sees it: SoftHSM's own functions, past everything that is tested. It shares process and login with
+//! A token as any other tool sees it: the module's own functions, past everything that is tested. It shares process and login with
 //! the module under test.
-
-use std::path::Path;
 
 use cryptoki::context::Pkcs11;
 use cryptoki::object::{Attribute, AttributeType, ObjectClass, ObjectHandle};
 use cryptoki::session::Session;
 use trustplane_hsm_token::TokenInfo;
 
-use crate::stage::SOFTHSM;
+use crate::stage::Stage;
 
 /// An object as the original makes it; seeds of it have no application and no identifier.
 #[derive(Debug, Clone)]
@@ -46,10 +44,11 @@ pub struct Raw(Session);
 impl Raw {
     /// The token must be logged in by the module under test.
     pub fn new(token: &TokenInfo) -> Self {
-        let softhsm = Pkcs11::new(Path::new(SOFTHSM)).unwrap();
+        let bench = Stage::inherited().unwrap().bench;
+        let module = Pkcs11::new(bench.library()).unwrap();
         // It is never unloaded.
-        std::mem::forget(softhsm.clone());
-        Self(softhsm.open_rw_session(token.slot.try_into().unwrap()).unwrap())
+        std::mem::forget(module.clone());
+        Self(module.open_rw_session(token.slot.try_into().unwrap()).unwrap())
     }
 
     pub fn create(&self, object: &Object) -> ObjectHandle {

@@ -6,7 +6,15 @@ use trustplane_pkcs11_shim::{Action, Control, Fault, Moment};
 
 use crate::change::{Change, Outcome, Scene, TOKEN};
 use crate::secrets::store;
-use crate::stage::{self, Stage, role};
+use crate::stage::{Stage, role};
+
+suite! {
+    on every module:
+        death_before_any_call_of_a_replacement_leaves_old_or_new,
+        death_after_any_call_of_a_replacement_leaves_old_or_new,
+        death_before_any_call_of_a_deletion_leaves_old_or_new,
+        death_after_any_call_of_a_deletion_leaves_old_or_new;
+}
 
 const SIGABRT: i32 = 6;
 
@@ -50,24 +58,20 @@ fn die_at_every_call(stage: &Stage, change: Change, moment: Moment) {
     assert!(outcomes.len() > 20 && new > 2, "{outcomes:?}");
 }
 
-#[test]
-fn death_before_any_call_of_a_replacement_leaves_old_or_new() {
-    stage::run(|stage| die_at_every_call(stage, Change::Replace, Moment::Before));
+fn death_before_any_call_of_a_replacement_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Replace, Moment::Before);
 }
 
-#[test]
-fn death_after_any_call_of_a_replacement_leaves_old_or_new() {
-    stage::run(|stage| die_at_every_call(stage, Change::Replace, Moment::After));
+fn death_after_any_call_of_a_replacement_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Replace, Moment::After);
 }
 
-#[test]
-fn death_before_any_call_of_a_deletion_leaves_old_or_new() {
-    stage::run(|stage| die_at_every_call(stage, Change::Delete, Moment::Before));
+fn death_before_any_call_of_a_deletion_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Delete, Moment::Before);
 }
 
-#[test]
-fn death_after_any_call_of_a_deletion_leaves_old_or_new() {
-    stage::run(|stage| die_at_every_call(stage, Change::Delete, Moment::After));
+fn death_after_any_call_of_a_deletion_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Delete, Moment::After);
 }
 
 /// Not a test by itself: what the others start as a process of its own, to die.

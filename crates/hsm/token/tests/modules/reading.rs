@@ -1,0 +1,341 @@
+//! What is on a token is read: all of it, whoever wrote it, and never half of it.
+
+use trustplane_hsm_core::code::Code;
+use trustplane_hsm_core::label::Label;
+use trustplane_hsm_core::layout::ReadError;
+use trustplane_hsm_core::limits::Limits;
+use trustplane_hsm_core::secret::Secret;
+use trustplane_hsm_core::version::Expected;
+use trustplane_hsm_token::{Objects, Store, StoreError, TokenError};
+use trustplane_pkcs11_shim::pkcs11::{
+    CKR_BUFFER_TOO_SMALL, CKR_DEVICE_REMOVED, CKR_FUNCTION_FAILED, CKR_OBJECT_HANDLE_INVALID,
+};
+use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
+
+use crate::raw::{Object, Raw};
+use crate::secrets::{self, data, path, secret, store};
+use crate::stage::{Stage, log_in, role};
+
+suite! {
+    on every module:
+        every_object_is_seen_however_many_there_are_and_however_few_are_given_at_once,
+        what_the_original_and_its_seeds_wrote_is_read,
+        two_objects_for_one_key_are_one_value_or_none,
+        an_object_that_cannot_be_read_is_told_and_its_secret_is_not_read_without_it,
+        an_object_without_a_readable_label_could_be_anybodys_so_nothing_is_served,
+        objects_that_change_while_they_are_read_are_read_again_but_not_for_ever,
+        a_lost_login_is_an_error_and_not_an_empty_token,
+        what_other_tools_do_is_seen,
+        an_interrupted_change_is_not_judged_by_half_of_what_is_there;
+}
+
+fn labels(objects: &Objects) -> Vec<String> {
+    let mut labels: Vec<String> = objects
+        .found
+        .iter()
+        .map(|found| found.label.to_string())
+        .collect();
+    labels.sort();
+    labels
+}
+
+fn every_object_is_seen_however_many_there_are_and_however_few_are_given_at_once(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "many");
+    let mut token = log_in(&module, "many");
+    let raw = Raw::new(&info);
+    let expected: Vec<String> = (0..230).map(|number| format!("s{number:03}/key")).collect();
+    for label in &expected {
+        raw.create(&Object::new(label.as_bytes(), label.as_bytes()));
+    }
+    assert_eq!(labels(&token.objects().unwrap()), expected);
+    stage.set(Control {
+        batch: Some(7),
+        ..Control::default()
+    });
+    let objects = token.objects().unwrap();
+    assert_eq!(labels(&objects), expected);
+    assert!(objects.unreadable.is_empty());
+    let as_made = |label: &Label, value: &[u8]| label.as_bytes() == value;
+    assert!(
+        objects
+            .found
+            .iter()
+            .all(|found| as_made(&found.label, found.value.as_ref().unwrap().expose()))
+    );
+}
+
+fn what_the_original_and_its_seeds_wrote_is_read(stage: &Stage) {
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "old");
+    let token = log_in(&module, "old");
+    let raw = Raw::new(&info);
+    let metadata =
+        r#"{"description":"a \u003cb\u003e","labels":{"sync.version":"7","team":"x"},"source":"cli"}"#;
+    for object in [
+        Object::new("db/username", "admin"),
+        Object::new("db/password", "s3cr3t"),
+        Object::new("db", "the key named data"),
+        Object::new("db/_metadata", metadata),
+        Object::of_a_seed("secrets/default/test-secret", "old"),
+        Object::of_a_seed("api/token", "t"),
+        Object {
+            private: false,
+            ..Object::new("open/key", "k")
+        },
+        Object::new("no secret of anybody's", "x"),
+    ] {
+        raw.create(&object);
+    }
+    let foreign = match stage.bench.takes_labels_of_any_bytes() {
+        true => b"\xff\xfe".as_slice(),
+        false => b"two words",
+    };
+    raw.create(&Object::new(foreign, "x"));
+    let mut store = Store::open(token, Limits::default()).unwrap();
+    let db = store.read(&path("db")).unwrap();
+    let expected = data(&[
+        ("data", b"the key named data"),
+        ("username", b"admin"),
+        ("password", b"s3cr3t"),
+    ]);
+    assert_eq!(db.data, expected);
+    assert_eq!(db.metadata.description, "a <b>");
+    assert_eq!(db.metadata.stamp.version, 7);
+    assert_eq!(db.metadata.labels["team"], "x");
+    let read = |store: &mut Store<'_>, text: &str| store.read(&path(text)).map(|secret| secret.data).unwrap();
+    assert_eq!(
+        read(&mut store, "secrets/default/test-secret"),
+        data(&[("data", b"old")])
+    );
+    assert_eq!(read(&mut store, "api"), data(&[("token", b"t")]));
+    assert_eq!(read(&mut store, "open"), data(&[("key", b"k")]));
+    assert_eq!(store.capacity().unwrap().usage.foreign, 2);
+    // Nothing was written by that.
+    assert_eq!(raw.all().len(), 9);
+}
+
+fn two_objects_for_one_key_are_one_value_or_none(stage: &Stage) {
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "twice");
+    let mut store = store(&module, "twice");
+    let raw = Raw::new(&info);
+    // No module minds that they have one label.
+    for (label, value) in [("a/k", "same"), ("a/k", "same"), ("b/k", "one"), ("b/k", "other")] {
+        raw.create(&Object::new(label, value));
+    }
+    assert_eq!(store.read(&path("a")).unwrap().data, data(&[("k", b"same")]));
+    let error = store.read(&path("b")).unwrap_err();
+    assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    // To mend it, it is written anew.
+    let mended = secret(1, &[("k", b"one")]);
+    store.write(&path("b"), &mended, Expected::Any).unwrap();
+    assert_eq!(store.read(&path("b")).unwrap(), mended);
+    assert_eq!(raw.all().iter().filter(|(label, _)| label == "b/k").count(), 1);
+}
+
+fn an_object_that_cannot_be_read_is_told_and_its_secret_is_not_read_without_it(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "sealed");
+    let mut token = log_in(&module, "sealed");
+    let raw = Raw::new(&info);
+    for label in ["a/one", "a/two", "ab/one"] {
+        raw.create(&Object::new(label, "x"));
+    }
+    let seal = Control {
+        unreadable: Some("a/two".to_owned()),
+        ..Control::default()
+    };
+    stage.set(seal.clone());
+    let objects = token.objects().unwrap();
+    assert_eq!(labels(&objects), ["a/one", "a/two", "ab/one"]);
+    let [unreadable] = &objects.unreadable[..] else {
+        panic!("{:?}", objects.unreadable);
+    };
+    assert_eq!(unreadable.label, Some(Label::new("a/two")));
+    assert_eq!(
+        unreadable.reason,
+        "C_GetAttributeValue answered CKR_FUNCTION_FAILED"
+    );
+
+    let mut store = Store::open(token, Limits::default()).unwrap();
+    let error = store.read(&path("a")).unwrap_err();
+    assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    assert!(store.list().unwrap()[&path("a")].is_err());
+    assert_eq!(store.read(&path("ab")).unwrap().data, data(&[("one", b"x")]));
+    // It is tried again, and nothing was kept of the failure.
+    stage.heal();
+    assert_eq!(store.read(&path("a")).unwrap().data.len(), 2);
+}
+
+fn an_object_without_a_readable_label_could_be_anybodys_so_nothing_is_served(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "nameless");
+    let mut token = log_in(&module, "nameless");
+    let raw = Raw::new(&info);
+    for label in ["a/one", "b/one"] {
+        raw.create(&Object::new(label, "x"));
+    }
+    let fault = Fault::before(1, Action::Answer(CKR_FUNCTION_FAILED)).of("C_GetAttributeValue");
+    let control = Control::fault(fault.lasting(Duration::Always));
+    stage.set(control.clone());
+    let objects = token.objects().unwrap();
+    assert_eq!((objects.found.len(), objects.unreadable.len()), (0, 2));
+
+    let error = Store::open(token, Limits::default()).err().unwrap();
+    assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    stage.heal();
+    // The login belongs to all sessions of the process.
+    drop(raw);
+    let mut store = store(&module, "nameless");
+    store.read(&path("a")).unwrap();
+    Raw::new(&info).create(&Object::new("c/one", "x"));
+    stage.set(control);
+    for error in [
+        store.read(&path("a")).err().unwrap(),
+        store.list().err().unwrap(),
+        store
+            .write(&path("d"), &secret(1, &[("k", b"v")]), Expected::Any)
+            .err()
+            .unwrap(),
+    ] {
+        assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    }
+    stage.heal();
+    assert_eq!(store.list().unwrap().len(), 3);
+}
+
+fn objects_that_change_while_they_are_read_are_read_again_but_not_for_ever(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "moving");
+    let mut token = log_in(&module, "moving");
+    let raw = Raw::new(&info);
+    let expected = ["a/one", "a/two", "b/one"];
+    for label in expected {
+        raw.create(&Object::new(label, "x"));
+    }
+    for code in [CKR_OBJECT_HANDLE_INVALID, CKR_BUFFER_TOO_SMALL] {
+        let changed = Fault::before(4, Action::Answer(code)).of("C_GetAttributeValue");
+        stage.set(Control::fault(changed.clone()));
+        let objects = token.objects().unwrap();
+        assert_eq!(labels(&objects), expected);
+        assert!(objects.unreadable.is_empty() && stage.shim.has_failed().unwrap());
+        stage.set(Control::fault(changed.lasting(Duration::Always)));
+        assert_eq!(token.objects().unwrap_err(), TokenError::Unsteady);
+    }
+}
+
+fn a_lost_login_is_an_error_and_not_an_empty_token(stage: &Stage) {
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "logout");
+    let mut store = store(&module, "logout");
+    store
+        .write(&path("a"), &secret(1, &[("k", b"v")]), Expected::Absent)
+        .unwrap();
+    // The login belongs to all sessions of the process.
+    module.open(&info).unwrap().log_out().unwrap();
+    for error in [
+        store.read(&path("a")).err().unwrap(),
+        store.list().err().unwrap(),
+        store
+            .write(&path("a"), &secret(2, &[("k", b"w")]), Expected::Any)
+            .err()
+            .unwrap(),
+    ] {
+        assert!(error.needs_initialisation(), "{error}");
+        assert!(matches!(error, StoreError::Token(TokenError::LoggedOut)));
+    }
+    drop(store);
+    module.initialise_again().unwrap();
+    let mut store = secrets::store(&module, "logout");
+    assert_eq!(store.read(&path("a")).unwrap(), secret(1, &[("k", b"v")]));
+}
+
+fn what_other_tools_do_is_seen(stage: &Stage) {
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "shared");
+    let mut store = store(&module, "shared");
+    let raw = Raw::new(&info);
+    let made = |store: &mut Store<'_>, text: &str| -> Option<Secret> { store.read(&path(text)).ok() };
+    raw.create(&Object::new("a/k", "one"));
+    assert_eq!(made(&mut store, "a").unwrap().data, data(&[("k", b"one")]));
+    raw.destroy("a/k");
+    assert!(matches!(
+        store.read(&path("a")),
+        Err(StoreError::Read(ReadError::NotFound { .. }))
+    ));
+    raw.create(&Object::new("b/k", "one"));
+    assert_eq!(made(&mut store, "b").unwrap().data, data(&[("k", b"one")]));
+    // Changed where it is, an object looks the same until it is read again.
+    raw.rename("b/k", "b/l");
+    assert_eq!(made(&mut store, "b").unwrap().data, data(&[("k", b"one")]));
+    store.refresh().unwrap();
+    assert_eq!(made(&mut store, "b").unwrap().data, data(&[("l", b"one")]));
+    // And so does another process.
+    let mut other = stage.start("reading::writer_as_a_process", "writer");
+    assert!(other.wait().unwrap().success());
+    assert_eq!(made(&mut store, "c").unwrap(), secret(1, &[("k", b"three")]));
+    // What the other one counted goes on here.
+    let before = store.generation().unwrap();
+    store
+        .write(&path("c"), &secret(2, &[("k", b"four")]), Expected::Version(1))
+        .unwrap();
+    assert_eq!(store.generation().unwrap().counter, before.counter + 1);
+}
+
+/// Not a test by itself: what the one before starts as a process of its own.
+#[test]
+fn writer_as_a_process() {
+    if role().as_deref() == Some("writer") {
+        let stage = Stage::inherited().unwrap();
+        let module = stage.module();
+        let mut store = store(&module, "shared");
+        store
+            .write(&path("c"), &secret(1, &[("k", b"three")]), Expected::Absent)
+            .unwrap();
+    }
+}
+
+fn an_interrupted_change_is_not_judged_by_half_of_what_is_there(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "doubt");
+    let old = secret(1, &[("one", b"1"), ("two", b"2")]);
+    let new = secret(2, &[("one", b"11"), ("two", b"22")]);
+    let mut made = store(&module, "doubt");
+    made.write(&path("a"), &old, Expected::Absent).unwrap();
+    made.write(&path("b"), &old, Expected::Absent).unwrap();
+    drop(made);
+    stage.keep();
+    // Once on the way to the new secret, and once when it is there and the old one has begun to go.
+    for (function, at, end) in [("C_CreateObject", 4, &old), ("C_DestroyObject", 2, &new)] {
+        stage.restore();
+        module.initialise_again().unwrap();
+        let mut changed = store(&module, "doubt");
+        let removed = Fault::after(at, Action::Answer(CKR_DEVICE_REMOVED)).of(function);
+        stage.set(Control::fault(removed.lasting(Duration::UntilInitialised)));
+        changed.write(&path("a"), &new, Expected::Version(1)).unwrap_err();
+        drop(changed);
+        module.initialise_again().unwrap();
+        let token = log_in(&module, "doubt");
+        let raw = Raw::new(&info);
+        let left = raw.all();
+        let unreadable = |label: &str| Control {
+            unreadable: Some(label.to_owned()),
+            ..Control::default()
+        };
+        stage.set(unreadable("a/_metadata"));
+        let mut store = Store::open(token, Limits::default()).unwrap();
+        for label in ["a/_metadata", "a/one", "a/two"] {
+            stage.set(unreadable(label));
+            store.refresh().unwrap();
+            let error = store.read(&path("a")).unwrap_err();
+            assert_eq!(error.code(), Some(Code::DataLoss), "{label}: {error}");
+            store.write(&path("a"), &new, Expected::Version(1)).unwrap_err();
+            assert_eq!(store.read(&path("b")).unwrap(), old);
+            assert_eq!(raw.all(), left, "{label}");
+        }
+        stage.heal();
+        assert_eq!(store.read(&path("a")).unwrap(), *end);
+        assert!(raw.all().iter().all(|(label, _)| !label.contains("journal")));
+    }
+}

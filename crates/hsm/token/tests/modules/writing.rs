@@ -1,0 +1,317 @@
+//! What we write is what the original would have written, and what does not fit is not written at all.
+
+use cryptoki::object::{Attribute, ObjectClass};
+use trustplane_hsm_core::code::Code;
+use trustplane_hsm_core::label::Label;
+use trustplane_hsm_core::layout::ReadError;
+use trustplane_hsm_core::limits::{Limits, Profile};
+use trustplane_hsm_core::object::NewObject;
+use trustplane_hsm_core::replace::WriteError;
+use trustplane_hsm_core::secret::{Secret, Value};
+use trustplane_hsm_core::version::Expected;
+use trustplane_hsm_token::{Memory, Store, StoreError, TokenError};
+use trustplane_pkcs11_shim::pkcs11::CKR_DEVICE_MEMORY;
+use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
+
+use crate::raw::{Object, Raw};
+use crate::secrets::{data, path, secret, stamp, store};
+use crate::stage::{Stage, log_in};
+
+suite! {
+    on every module:
+        objects_of_ours_are_those_of_the_original_bit_by_bit,
+        labels_and_values_are_bytes_of_any_kind_and_length,
+        a_secret_lives_from_its_first_version_to_its_tombstone_beside_its_neighbours,
+        what_a_token_would_cut_or_hide_is_refused_before_anything_is_written,
+        a_label_that_was_cut_without_a_word_is_noticed_and_taken_back,
+        a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else;
+}
+
+/// What the original gives an object.
+fn attributes(label: &[u8], value: &[u8], object_type: u8) -> Vec<Attribute> {
+    let mut identifier = b"\x06\x0a\x2b\x06\x01\x04\x01\x86\x8d\x1f\x01".to_vec();
+    identifier.push(object_type);
+    vec![
+        Attribute::Class(ObjectClass::DATA),
+        Attribute::Token(true),
+        Attribute::Private(true),
+        Attribute::Modifiable(true),
+        Attribute::Label(label.to_vec()),
+        Attribute::Application(b"hsm-secrets-operator".to_vec()),
+        Attribute::ObjectId(identifier),
+        Attribute::Value(value.to_vec()),
+    ]
+}
+
+fn objects_of_ours_are_those_of_the_original_bit_by_bit(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "exact");
+    for as_older_opensc_reads_it in [false, true] {
+        stage.set(Control {
+            application_as_c_string: as_older_opensc_reads_it,
+            ..Control::default()
+        });
+        let mut store = store(&module, "exact");
+        let raw = Raw::new(&info);
+        let pairs: [(&str, &[u8]); 3] = [("data", b"password"), ("config", b"{}"), ("key", b"a\0b")];
+        store
+            .write(&path("shop/db"), &secret(3, &pairs), Expected::Any)
+            .unwrap();
+        let json = br#"{"labels":{"sync.timestamp":"2026-07-07T08:00:00Z","sync.version":"3"}}"#;
+        for (label, value, object_type) in [
+            ("shop/db", b"password".as_slice(), 5),
+            ("shop/db/config", b"{}", 2),
+            ("shop/db/key", b"a\0b", 4),
+            ("shop/db/_metadata", json, 2),
+        ] {
+            let label = label.as_bytes();
+            assert_eq!(raw.attributes(label), attributes(label, value, object_type));
+        }
+        let labels: Vec<String> = raw.all().into_iter().map(|(label, _)| label).collect();
+        let expected = [
+            ".trustplane/generation/_metadata",
+            "shop/db",
+            "shop/db/_metadata",
+            "shop/db/config",
+            "shop/db/key",
+        ];
+        assert_eq!(labels, expected);
+        for label in expected {
+            raw.destroy(label);
+        }
+    }
+}
+
+fn labels_and_values_are_bytes_of_any_kind_and_length(stage: &Stage) {
+    let mut module = stage.module();
+    stage.provision(&mut module, "bytes");
+    let every_byte: Vec<u8> = (0..=255).collect();
+    let long = vec![0xa5; 100_000];
+    let objects: [(&[u8], &[u8]); 7] = [
+        (b"empty", b""),
+        (b"binary", &every_byte),
+        (b"long", &long),
+        ("Schlüssel/ключ/鍵".as_bytes(), "wörd".as_bytes()),
+        (b"\xff\x00\xfe", b"x"),
+        (&[b'l'; 700], b"long label"),
+        (b"", b"no label"),
+    ];
+    let takes = |label: &[u8]| stage.bench.takes_labels_of_any_bytes() || str::from_utf8(label).is_ok();
+    let objects: Vec<_> = objects.into_iter().filter(|(label, _)| takes(label)).collect();
+    let mut token = log_in(&module, "bytes");
+    for &(label, value) in &objects {
+        let object = NewObject {
+            label: Label::new(label),
+            value: Value::new(value),
+        };
+        token.create(&object).unwrap();
+    }
+    let found = token.objects().unwrap();
+    assert_eq!((found.found.len(), found.unreadable.len()), (objects.len(), 0));
+    for (label, value) in objects {
+        let mut same = found.found.iter().filter(|found| found.label.as_bytes() == label);
+        let read = same.next().unwrap().value.as_ref().unwrap();
+        assert!(
+            read.expose() == value && same.next().is_none(),
+            "{}",
+            label.escape_ascii()
+        );
+    }
+    for found in &found.found {
+        token.destroy(found.handle).unwrap();
+    }
+    assert!(token.objects().unwrap().found.is_empty());
+}
+
+fn a_secret_lives_from_its_first_version_to_its_tombstone_beside_its_neighbours(stage: &Stage) {
+    let mut module = stage.module();
+    stage.provision(&mut module, "life");
+    let mut store = store(&module, "life");
+    let neighbours = ["ab", "a-b", "a.b", "a/b", "b"];
+    for neighbour in neighbours {
+        let theirs = secret(1, &[("data", neighbour.as_bytes()), ("k", b"")]);
+        store.write(&path(neighbour), &theirs, Expected::Absent).unwrap();
+    }
+    let (first, second) = (secret(1, &[("k", b"1")]), secret(2, &[("k", b"2"), ("l", b"")]));
+    let a = path("a");
+    store.write(&a, &first, Expected::Absent).unwrap();
+    assert_eq!(store.read(&a).unwrap(), first);
+    let refused = store.write(&a, &second, Expected::Absent).unwrap_err();
+    assert_eq!(refused.code(), Some(Code::FailedPrecondition), "{refused}");
+    let counter = store.generation().unwrap().counter;
+    store.write(&a, &second, Expected::Version(1)).unwrap();
+    assert_eq!(store.read(&a).unwrap(), second);
+    assert_eq!(store.generation().unwrap().counter, counter + 1);
+    store.delete(&a, stamp(3), Expected::Version(2)).unwrap();
+    assert_eq!(store.read(&a).unwrap(), Secret::tombstone(stamp(3)));
+    let described = store.list().unwrap().remove(&a).unwrap().unwrap();
+    assert!(described.stamp.deleted && described.stamp.version == 3 && described.keys == 0);
+    let refused = store.purge(&a, 2).unwrap_err();
+    assert!(matches!(
+        refused,
+        StoreError::Write(WriteError::NoTombstone { .. })
+    ));
+    store.purge(&a, 3).unwrap();
+    let gone = store.read(&a).unwrap_err();
+    assert!(
+        matches!(&gone, StoreError::Read(ReadError::NotFound { .. })),
+        "{gone}"
+    );
+    assert_eq!(gone.code(), Some(Code::NotFound));
+    for neighbour in neighbours {
+        let theirs = secret(1, &[("data", neighbour.as_bytes()), ("k", b"")]);
+        assert_eq!(store.read(&path(neighbour)).unwrap(), theirs);
+    }
+    assert!(store.interrupted().is_empty());
+    let capacity = store.capacity().unwrap();
+    // Three objects for each neighbour, and the generation.
+    assert_eq!((capacity.usage.objects, capacity.usage.foreign), (16, 0));
+    assert_eq!(capacity.room.objects, None);
+    // No module that we know of tells how much memory there is.
+    assert_eq!(capacity.memory, Memory::default());
+}
+
+/// How often an object was read since the control was set.
+fn reads(stage: &Stage) -> usize {
+    let calls = stage.shim.calls().unwrap();
+    let reading = |function: &str| function == "C_GetAttributeValue";
+    calls.iter().filter(|call| reading(&call.function)).count()
+}
+
+/// How often an object was changed since the control was set.
+fn changes(stage: &Stage) -> usize {
+    let calls = stage.shim.calls().unwrap();
+    let changing = [
+        "C_CreateObject",
+        "C_DestroyObject",
+        "C_SetAttributeValue",
+        "C_CopyObject",
+    ];
+    calls
+        .iter()
+        .filter(|call| changing.contains(&call.function.as_str()))
+        .count()
+}
+
+fn what_a_token_would_cut_or_hide_is_refused_before_anything_is_written(stage: &Stage) {
+    let mut module = stage.shimmed();
+    stage.provision(&mut module, "small");
+    let limits = Limits {
+        objects: Some(64),
+        value: Some(4096),
+        ..Profile::Opensc.limits()
+    };
+    let mut store = Store::open(log_in(&module, "small"), limits).unwrap();
+    stage.set(Control {
+        view: Some(64),
+        longest_label: Some(254),
+        largest_value: Some(4096),
+        ..Control::default()
+    });
+    let long_key = "k".repeat(253);
+    for (pairs, code) in [
+        ([(long_key.as_str(), b"v".as_slice())], Code::InvalidArgument),
+        ([("k", &[0; 4097])], Code::InvalidArgument),
+    ] {
+        let refused = store
+            .write(&path("a"), &secret(1, &pairs), Expected::Any)
+            .unwrap_err();
+        assert_eq!(refused.code(), Some(code), "{refused}");
+    }
+    assert_eq!(changes(stage), 0);
+
+    let mut written = Vec::new();
+    let refused = loop {
+        let path = path(&format!("s{}", written.len()));
+        let secret = secret(1, &[("k", path.as_str().as_bytes()), ("l", b"")]);
+        match store.write(&path, &secret, Expected::Absent) {
+            Ok(()) => written.push((path, secret)),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.code(), Some(Code::ResourceExhausted), "{refused}");
+    // Three objects each, the generation, and room for journal and next generation while one is written.
+    assert_eq!(written.len(), 20);
+    store.refresh().unwrap();
+    for (path, secret) in written {
+        assert_eq!(store.read(&path).unwrap(), secret);
+    }
+}
+
+fn a_label_that_was_cut_without_a_word_is_noticed_and_taken_back(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "cut");
+    let mut store = store(&module, "cut");
+    let old = secret(1, &[("k", b"v")]);
+    store.write(&path("a"), &old, Expected::Absent).unwrap();
+    let before = Raw::new(&info).all();
+    stage.set(Control {
+        longest_label: Some(254),
+        ..Control::default()
+    });
+    let long_key = "k".repeat(253);
+    let new = secret(2, &[("k", b"w"), (&long_key, b"v")]);
+    let error = store.write(&path("a"), &new, Expected::Any).unwrap_err();
+    assert!(
+        matches!(error, StoreError::Token(TokenError::Cut { .. })),
+        "{error}"
+    );
+    assert_eq!(store.read(&path("a")).unwrap(), old);
+    assert_eq!(without_generation(&Raw::new(&info)), without(&before));
+}
+
+fn a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "full");
+    let mut store = store(&module, "full");
+    let old = secret(1, &[("k", b"v"), ("l", b"v")]);
+    let new = secret(2, &[("k", b"w"), ("l", b"w")]);
+    store.write(&path("a"), &old, Expected::Absent).unwrap();
+    let raw = Raw::new(&info);
+    raw.create(&Object::new("a-b/k", "neighbour"));
+    let before = without_generation(&raw);
+    let mut refused = 0;
+    loop {
+        let full = Fault::before(refused + 1, Action::Answer(CKR_DEVICE_MEMORY)).of("C_CreateObject");
+        stage.set(Control::fault(full.lasting(Duration::Always)));
+        let Err(error) = store.write(&path("a"), &new, Expected::Version(1)) else {
+            break;
+        };
+        refused += 1;
+        assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
+        // Nobody knows what is there after an error: everything is read again.
+        assert!(reads(stage) >= before.len());
+        // Taken back at once, while the token is still full.
+        assert_eq!(without_generation(&raw), before);
+        assert_eq!(store.read(&path("a")).unwrap(), old);
+    }
+    // Of the generation alone: its size, and it.
+    assert_eq!(reads(stage), 2);
+    // Journal, generation, metadata, two values.
+    assert_eq!(refused, 5);
+    assert_eq!(store.read(&path("a")).unwrap(), new);
+
+    stage.set(Control {
+        largest_value: Some(4096),
+        ..Control::default()
+    });
+    let large = secret(3, &[("k", b"x"), ("l", &[7; 5000])]);
+    let error = store.write(&path("a"), &large, Expected::Any).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
+    assert_eq!(store.read(&path("a")).unwrap(), new);
+    assert_eq!(
+        store.read(&path("a-b")).unwrap().data,
+        data(&[("k", b"neighbour")])
+    );
+}
+
+fn without_generation(raw: &Raw) -> Vec<(String, Vec<u8>)> {
+    without(&raw.all())
+}
+
+fn without(all: &[(String, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
+    let others = all
+        .iter()
+        .filter(|(label, _)| label != ".trustplane/generation/_metadata");
+    others.cloned().collect()
+}
