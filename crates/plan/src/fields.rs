@@ -24,8 +24,8 @@ impl FieldSet {
         self.0.extend(other.0);
     }
 
-    /// Whether every field of the wish is in the set. A list or an atomic map counts as one field, because only the
-    /// server knows its schema.
+    /// Whether every field of the wish is in the set. An atomic list or map counts as one field, because only the server knows
+    /// its schema; where it tells the items of a list apart by keys, each of them is looked at.
     pub fn covers(&self, wish: &Value) -> bool {
         self.covers_at(wish, &mut String::new())
     }
@@ -70,17 +70,61 @@ impl FieldSet {
                 covered
             });
         }
+        if let Value::Array(items) = wish
+            && !self.0.contains(path.as_str())
+        {
+            return self.covers_list(items, path);
+        }
         self.has(path)
     }
 
-    fn has(&self, path: &str) -> bool {
-        self.0.contains(path) || {
-            let below = format!("{path}\u{0}");
-            self.0
-                .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded))
-                .next()
-                .is_some_and(|next| next.starts_with(&below))
+    /// A list of which the server owns up to single items: by keys, such as `k:{"name":"agent"}`, or by values.
+    fn covers_list(&self, items: &[Value], path: &mut String) -> bool {
+        let segments: BTreeSet<&str> = self
+            .below(path)
+            .filter(|segment| segment.starts_with("k:") || segment.starts_with("v:"))
+            .collect();
+        if segments.is_empty() {
+            return self.has(path);
         }
+        items.iter().all(|item| {
+            segments
+                .iter()
+                .filter(|segment| names(segment, item))
+                .any(|segment| {
+                    let length = path.len();
+                    push(path, segment);
+                    let covered = self.covers_at(item, path);
+                    path.truncate(length);
+                    covered
+                })
+        })
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.0.contains(path) || self.below(path).next().is_some()
+    }
+
+    /// The next segments of all paths below one.
+    fn below(&self, path: &str) -> impl Iterator<Item = &str> {
+        let prefix = format!("{path}\u{0}");
+        let start = (Bound::Included(prefix.clone().into_boxed_str()), Bound::Unbounded);
+        self.0
+            .range::<Box<str>, _>(start)
+            .map_while(move |below| below.strip_prefix(prefix.as_str()))
+            .map(|rest| rest.split('\u{0}').next().unwrap_or(rest))
+    }
+}
+
+/// Whether a segment names an item of a list. A key that the wish leaves out has a default, which the server has put in.
+fn names(segment: &str, item: &Value) -> bool {
+    let (kind, name) = segment.split_at(2);
+    match (kind, serde_json::from_str(name), item) {
+        ("k:", Ok(Value::Object(keys)), Value::Object(fields)) => keys
+            .iter()
+            .all(|(key, value)| fields.get(key).is_none_or(|field| field == value)),
+        ("v:", Ok(value), item) => value == *item,
+        _ => false,
     }
 }
 
@@ -163,5 +207,43 @@ mod tests {
         let set = FieldSet::from_fields_v1(&json!({"f:data": {"f:ab": {}}}));
         assert!(!set.covers(&json!({"data": {"a": "1"}})));
         assert!(set.covers(&json!({"data": {"ab": "1"}})));
+    }
+
+    #[test]
+    fn an_item_of_a_list_is_looked_at_where_the_server_tells_items_apart() {
+        let wish = json!({"spec": {
+            "containers": [{"name": "a", "image": "i:1", "ports": [{"containerPort": 80}], "args": ["x"]}],
+            "finalizers": ["f"],
+        }});
+        let container = |image: &str| {
+            let mut fields = json!({
+                ".": {}, "f:name": {}, "f:args": {},
+                "f:ports": {r#"k:{"containerPort":80,"protocol":"TCP"}"#: {".": {}, "f:containerPort": {}}},
+            });
+            fields[image] = json!({});
+            json!({r#"k:{"name":"a"}"#: fields})
+        };
+        let set = |containers: Value, finalizer: &str| {
+            let tree = json!({"f:spec": {"f:containers": containers, "f:finalizers": {finalizer: {}}}});
+            FieldSet::from_fields_v1(&tree)
+        };
+        let whole = r#"v:"f""#;
+        assert!(set(container("f:image"), whole).covers(&wish));
+        // Somebody else has set the image.
+        assert!(!set(container("f:other"), whole).covers(&wish));
+        // Somebody else has taken the item of a list of values.
+        assert!(!set(container("f:image"), r#"v:"g""#).covers(&wish));
+        // An item that is not there at all.
+        let mut more = wish.clone();
+        more["spec"]["containers"] = json!([{"name": "a"}, {"name": "b"}]);
+        assert!(!set(container("f:image"), whole).covers(&more));
+    }
+
+    #[test]
+    fn an_owner_is_one_field() {
+        let tree = json!({"f:metadata": {"f:ownerReferences": {".": {}, r#"k:{"uid":"u"}"#: {}}}});
+        let set = FieldSet::from_fields_v1(&tree);
+        assert!(set.covers(&json!({"metadata": {"ownerReferences": [{"uid": "u", "name": "n"}]}})));
+        assert!(!set.covers(&json!({"metadata": {"ownerReferences": [{"uid": "v", "name": "n"}]}})));
     }
 }

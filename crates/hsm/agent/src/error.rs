@@ -92,6 +92,12 @@ pub enum PinProblem {
     /// A change of the PIN was interrupted: nobody knows which one it is now.
     #[error("a change of the PIN was interrupted, so nobody knows which one it is")]
     Undecided,
+    /// There is none.
+    #[error("there is no PIN")]
+    Missing,
+    /// So many were refused that the record has no room for another one.
+    #[error("too many PINs were refused, so no other one is tried")]
+    TooMany,
 }
 
 impl PinProblem {

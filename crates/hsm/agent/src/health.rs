@@ -23,6 +23,8 @@ pub struct Health {
     pub losses: u64,
     /// The last fault, which may be over.
     pub fault: Option<String>,
+    /// How it goes with a blank token that is to be made ours; nothing if there was none so far.
+    pub provisioning: Option<Provisioning>,
     /// What became of the changes that were interrupted, found when the token was opened last.
     pub interrupted: Vec<String>,
 }
@@ -41,6 +43,19 @@ pub enum Phase {
     PinRefused(PinProblem),
     /// Never again.
     Ended,
+}
+
+/// How it goes with making a blank token ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provisioning {
+    /// It is under way.
+    Running,
+    /// It is done.
+    Done,
+    /// It is not done, for this reason.
+    Skipped(String),
+    /// It failed, for this reason.
+    Failed(String),
 }
 
 impl Health {

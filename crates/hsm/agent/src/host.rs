@@ -7,7 +7,9 @@ mod actor;
 mod faults;
 mod login;
 mod opening;
+mod permit;
 mod process;
+mod provisioning;
 mod requests;
 
 use std::io;
@@ -15,8 +17,10 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+pub use login::Given;
 pub use process::Program;
-pub use requests::Listing;
+pub use provisioning::Provision;
+pub use requests::{Listing, Survey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::limits::Limits;
@@ -27,6 +31,7 @@ use trustplane_process::secret::Secret;
 use crate::error::AgentError;
 use crate::frame::Message;
 use crate::health::Health;
+use crate::record::Book;
 use crate::wire::{Reply, Request, Wanted};
 use actor::Actor;
 use login::Login;
@@ -77,7 +82,8 @@ impl Settings {
 /// What the actor is told.
 enum Order {
     Ask(Box<Job>),
-    Pin(Secret<String>, Attempt),
+    /// A PIN, or why there is none.
+    Pin(Result<Given, String>),
 }
 
 /// A request that somebody waits for.
@@ -106,13 +112,32 @@ pub struct Host {
 impl Host {
     /// Starts a child and has it open the token with this PIN, which is tried once on this account.
     pub fn start(settings: Settings, pin: Secret<String>, attempt: Attempt) -> io::Result<Self> {
+        let secret = String::new();
+        let given = Given { pin, secret, attempt };
+        Self::begin(settings, Some(given), None, None)
+    }
+
+    /// Starts a child for a token whose tries of PINs are written down in a record. It waits for a PIN: see [`Host::give`].
+    ///
+    /// A blank token is made ours first, if it is said how.
+    pub fn start_recorded(settings: Settings, book: Book, provision: Option<Provision>) -> io::Result<Self> {
+        Self::begin(settings, None, Some(book), provision)
+    }
+
+    fn begin(
+        settings: Settings,
+        given: Option<Given>,
+        book: Option<Book>,
+        provision: Option<Provision>,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (orders, queue) = mpsc::channel(settings.queue.max(1));
         let (report, health) = watch::channel(Health::default());
         let stop = CancellationToken::new();
-        let actor = Actor::new(settings, Login::new(pin, attempt), report);
+        let mut actor = Actor::new(settings, Login::new(given), report);
+        (actor.book, actor.provision) = (book, provision);
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
             .name("hsm-host".to_owned())
@@ -130,9 +155,26 @@ impl Host {
         self.health.clone()
     }
 
+    /// How many requests wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.orders.max_capacity() - self.orders.capacity()
+    }
+
     /// Gives another PIN. The one that was refused is tried again only by order.
     pub async fn give_pin(&self, pin: Secret<String>, attempt: Attempt) -> Result<(), AgentError> {
-        let sent = self.orders.send(Order::Pin(pin, attempt)).await;
+        let secret = String::new();
+        self.give(Given { pin, secret, attempt }).await
+    }
+
+    /// Gives the PIN of a Secret. The one that was refused is tried again only by order, or from a Secret that is another.
+    pub async fn give(&self, given: Given) -> Result<(), AgentError> {
+        let sent = self.orders.send(Order::Pin(Ok(given))).await;
+        sent.map_err(|_| ended())
+    }
+
+    /// Says why there is no PIN. One that has opened the token is kept for when the token comes back.
+    pub async fn no_pin(&self, why: String) -> Result<(), AgentError> {
+        let sent = self.orders.send(Order::Pin(Err(why))).await;
         sent.map_err(|_| ended())
     }
 

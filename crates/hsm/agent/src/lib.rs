@@ -29,15 +29,28 @@
 //! ```
 #![deny(missing_docs)]
 
+pub mod catalogue;
 pub mod child;
+pub mod cli;
 mod error;
 mod frame;
 mod health;
 mod host;
+pub mod kubernetes;
+pub mod meters;
+pub mod pcscd;
+pub mod pin_secret;
+pub mod probes;
+pub mod record;
+pub mod serve;
+pub mod server;
+pub mod service;
+pub mod test_token;
 mod wire;
+mod words;
 
 pub use error::{AgentError, Effect, PinProblem};
 pub use frame::FrameError;
-pub use health::{Health, Phase};
-pub use host::{Host, Listing, Program, Settings};
+pub use health::{Health, Phase, Provisioning};
+pub use host::{Given, Host, Listing, Program, Provision, Settings, Survey};
 pub use wire::{Entry, Wanted};

@@ -47,6 +47,8 @@ pub struct Entry {
     pub stamp: Stamp,
     /// The checksum of the original.
     pub checksum: String,
+    /// Our own digest, which two secrets share only if they have the same data.
+    pub digest: String,
     /// How many keys there are.
     pub keys: usize,
 }
@@ -58,6 +60,15 @@ pub(crate) enum Request {
     Find {
         module: PathBuf,
         wanted: Wanted,
+    },
+    /// The same for the one token that nobody uses yet.
+    FindBlank {
+        module: PathBuf,
+        wanted: Wanted,
+    },
+    /// Make the token that was found ours, with the security officer's PIN and the user's beside.
+    Provision {
+        label: String,
     },
     /// Log in to the token that was found, with the PIN beside.
     LogIn {
@@ -96,6 +107,15 @@ pub(crate) enum Request {
     Capacity,
     Generation,
     Refresh,
+    /// Initialise the module again, log in with the PIN beside, read everything, and go on serving the same token.
+    Renew {
+        #[serde(with = "remote::LimitsDef")]
+        limits: Limits,
+    },
+    /// List the secrets with all that is to be known of the token at the same moment; read every object anew before.
+    Survey {
+        anew: bool,
+    },
     /// What the token says of itself now.
     Info,
     /// The old PIN and the new one are beside it.
@@ -108,7 +128,15 @@ pub(crate) enum Request {
 impl Request {
     /// Whether it is one of those that open a token.
     pub fn opens(&self) -> bool {
-        matches!(self, Self::Find { .. } | Self::LogIn { .. } | Self::Serve { .. })
+        matches!(
+            self,
+            Self::Find { .. }
+                | Self::FindBlank { .. }
+                | Self::Provision { .. }
+                | Self::LogIn { .. }
+                | Self::Serve { .. }
+                | Self::Renew { .. }
+        )
     }
 
     /// What it may have done if nobody says how it ended.
@@ -142,7 +170,16 @@ pub(crate) enum Reply {
         #[serde(with = "remote::MetadataDef")]
         metadata: Metadata,
     },
+    /// The generation that a change has left.
+    Changed(#[serde(with = "remote::GenerationDef")] Generation),
     List(Vec<(String, Result<Entry, Failure>)>),
+    Survey {
+        entries: Vec<(String, Result<Entry, Failure>)>,
+        #[serde(with = "remote::CapacityDef")]
+        capacity: Capacity,
+        #[serde(with = "remote::GenerationDef")]
+        generation: Generation,
+    },
     Capacity(#[serde(with = "remote::CapacityDef")] Capacity),
     Generation(#[serde(with = "remote::GenerationDef")] Generation),
     Failed(Failure),

@@ -100,6 +100,13 @@ impl AuthorityState {
         data
     }
 
+    /// Whether [`AuthorityState::to_data`] wrote any of this. If not, whatever it is, it is no authority of ours.
+    pub fn is_in<V>(data: &BTreeMap<String, V>) -> bool {
+        let ours = ["current.", "next.", "previous."];
+        data.keys()
+            .any(|key| key == TIMES || ours.iter().any(|prefix| key.starts_with(prefix)))
+    }
+
     /// Reads what [`AuthorityState::to_data`] wrote. Entries of other names are ignored.
     pub fn from_data<V: AsRef<[u8]>>(data: &BTreeMap<String, V>) -> Result<Self, CaError> {
         let text = |key: &'static str| {

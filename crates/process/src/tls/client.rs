@@ -3,13 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use tokio::sync::watch;
 
 use super::time::ClockTime;
 use super::{Material, Reload, TlsError};
 use crate::clock::{Clock, SystemClock};
 use crate::crypto;
+
+static NEWEST: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The newest client configuration, and a number that grows with each.
 ///
@@ -19,6 +22,7 @@ use crate::crypto;
 #[derive(Debug)]
 pub struct ReloadingClientConfig {
     alpn: Vec<Vec<u8>>,
+    versions: &'static [&'static SupportedProtocolVersion],
     clock: Arc<dyn Clock>,
     material: Mutex<Material>,
     current: watch::Sender<Generation>,
@@ -45,11 +49,30 @@ impl ReloadingClientConfig {
         alpn: &[&str],
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, TlsError> {
+        Self::speaking(DEFAULT_VERSIONS, material, alpn, clock)
+    }
+
+    /// A client that speaks TLS 1.3 and nothing older: for peers that are all our own.
+    pub fn only_tls13(
+        material: Material,
+        alpn: &[&str],
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, TlsError> {
+        Self::speaking(NEWEST, material, alpn, clock)
+    }
+
+    fn speaking(
+        versions: &'static [&'static SupportedProtocolVersion],
+        material: Material,
+        alpn: &[&str],
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, TlsError> {
         let alpn: Vec<_> = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let config = build(&material, &alpn, &clock)?;
+        let config = build(&material, &alpn, versions, &clock)?;
         let (current, _) = watch::channel(Generation { number: 1, config });
         Ok(Arc::new(Self {
             alpn,
+            versions,
             clock,
             material: Mutex::new(material),
             current,
@@ -78,7 +101,7 @@ impl Reload for ReloadingClientConfig {
         if same_trust(&material.trust, &new.trust) && same_identity(&material.identity, &new.identity) {
             return Ok(());
         }
-        let config = build(new, &self.alpn, &self.clock)?;
+        let config = build(new, &self.alpn, self.versions, &self.clock)?;
         *material = new.clone();
         // Under the lock, so that generations come in the order of their material.
         self.current.send_modify(|generation| {
@@ -94,11 +117,12 @@ impl Reload for ReloadingClientConfig {
 fn build(
     material: &Material,
     alpn: &[Vec<u8>],
+    versions: &[&'static SupportedProtocolVersion],
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<ClientConfig>, TlsError> {
     let time = Arc::new(ClockTime(clock.clone()));
     let builder = ClientConfig::builder_with_details(crypto::provider(), time)
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(versions)?
         .with_root_certificates(material.trust.clone());
     let mut config = match &material.identity {
         Some(identity) => {

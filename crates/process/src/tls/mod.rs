@@ -55,6 +55,9 @@ pub enum TlsError {
     /// The certificates of client authorities cannot be used.
     #[error("cannot use the client trust bundle: {0}")]
     ClientTrust(#[from] rustls::server::VerifierBuilderError),
+    /// A name that no certificate can have.
+    #[error("{0:?} is no DNS name")]
+    Name(String),
     /// A file cannot be read.
     #[error("cannot read {}", .file.display())]
     Read {

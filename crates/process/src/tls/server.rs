@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion,
+};
 
 use super::time::ClockTime;
 use super::{CertifiedKeys, Material, Reload, TlsError};
 use crate::clock::{Clock, SystemClock};
 use crate::crypto;
+
+static ONLY_TLS13: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 /// Builds a server configuration whose certificate and client trust change by themselves.
 #[derive(Debug)]
@@ -20,6 +26,7 @@ pub struct ServerTls {
     keys: Arc<CertifiedKeys>,
     clients: Option<Arc<ClientTrust>>,
     alpn: Vec<Vec<u8>>,
+    versions: &'static [&'static SupportedProtocolVersion],
     clock: Arc<dyn Clock>,
 }
 
@@ -30,6 +37,7 @@ impl ServerTls {
             keys,
             clients: None,
             alpn: vec![b"http/1.1".to_vec()],
+            versions: rustls::DEFAULT_VERSIONS,
             clock: Arc::new(SystemClock),
         }
     }
@@ -38,6 +46,13 @@ impl ServerTls {
     #[must_use]
     pub fn require_clients(mut self, trust: Arc<ClientTrust>) -> Self {
         self.clients = Some(trust);
+        self
+    }
+
+    /// Speaks TLS 1.3 and nothing older: for a port whose clients are all our own.
+    #[must_use]
+    pub fn only_tls13(mut self) -> Self {
+        self.versions = ONLY_TLS13;
         self
     }
 
@@ -62,7 +77,7 @@ impl ServerTls {
     pub fn build(self) -> Result<Arc<ServerConfig>, TlsError> {
         let time = Arc::new(ClockTime(self.clock));
         let builder = ServerConfig::builder_with_details(crypto::provider(), time)
-            .with_safe_default_protocol_versions()?;
+            .with_protocol_versions(self.versions)?;
         let mutual = self.clients.is_some();
         let builder = match self.clients {
             Some(trust) => builder.with_client_cert_verifier(trust),
@@ -81,17 +96,32 @@ impl ServerTls {
 
 /// The authorities whose clients a server lets in, swapped while it serves.
 #[derive(Debug)]
-pub struct ClientTrust(ArcSwap<Arc<dyn ClientCertVerifier>>);
+pub struct ClientTrust {
+    verifier: ArcSwap<Arc<dyn ClientCertVerifier>>,
+    /// The name that a client has to have, if one is asked for.
+    name: Option<ServerName<'static>>,
+}
 
 impl ClientTrust {
     /// Trusts `roots` at first.
     pub fn new(roots: Arc<RootCertStore>) -> Result<Arc<Self>, TlsError> {
-        Ok(Arc::new(Self(ArcSwap::from_pointee(verifier(roots)?))))
+        Self::of(roots, None)
+    }
+
+    /// The same, but lets in only clients whose certificate has this DNS name, whoever else the authorities vouch for.
+    pub fn named(roots: Arc<RootCertStore>, name: &str) -> Result<Arc<Self>, TlsError> {
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        Self::of(roots, Some(name))
+    }
+
+    fn of(roots: Arc<RootCertStore>, name: Option<ServerName<'static>>) -> Result<Arc<Self>, TlsError> {
+        let verifier = ArcSwap::from_pointee(verifier(roots)?);
+        Ok(Arc::new(Self { verifier, name }))
     }
 
     /// Trusts `roots` and nobody else.
     pub fn swap(&self, roots: Arc<RootCertStore>) -> Result<(), TlsError> {
-        self.0.store(Arc::new(verifier(roots)?));
+        self.verifier.store(Arc::new(verifier(roots)?));
         Ok(())
     }
 }
@@ -118,7 +148,10 @@ impl ClientCertVerifier for ClientTrust {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.0.load().verify_client_cert(leaf, intermediates, now)
+        if let Some(name) = &self.name {
+            verify_server_name(&ParsedCertificate::try_from(leaf)?, name)?;
+        }
+        self.verifier.load().verify_client_cert(leaf, intermediates, now)
     }
 
     fn verify_tls12_signature(
@@ -127,7 +160,7 @@ impl ClientCertVerifier for ClientTrust {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0
+        self.verifier
             .load()
             .verify_tls12_signature(message, certificate, signature)
     }
@@ -138,12 +171,12 @@ impl ClientCertVerifier for ClientTrust {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0
+        self.verifier
             .load()
             .verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.load().supported_verify_schemes()
+        self.verifier.load().supported_verify_schemes()
     }
 }

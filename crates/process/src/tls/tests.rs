@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::ca::{Authority, Leaf, LeafRequest, Policy};
+use crate::clock::SystemClock;
 use crate::eventually::eventually;
 use crate::serve::{Limits, serve};
 
@@ -305,4 +306,27 @@ fn what_is_not_pem_is_refused_without_saying_what_it_was() {
     let other = leaf(&ca);
     let mismatch = certified_key(pem.certificate_pem().as_bytes(), other.key_pem()).unwrap_err();
     assert!(matches!(mismatch, TlsError::Mismatch));
+}
+
+#[tokio::test]
+async fn a_client_of_the_newest_version_does_not_speak_to_an_older_server() {
+    let ca = authority();
+    let (keys, trust) = (CertifiedKeys::new(), ca.roots().unwrap());
+    keys.reload(&material(&ca, &ca)).unwrap();
+    let identity = None;
+    let strict =
+        ReloadingClientConfig::only_tls13(Material { identity, trust }, &["http/1.1"], Arc::new(SystemClock))
+            .unwrap();
+    let older = ServerConfig::builder_with_provider(crypto::provider())
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .unwrap()
+        .with_no_client_auth()
+        .with_cert_resolver(keys.clone());
+    let (old, _stop) = start(Arc::new(older), Handshakes::default()).await;
+    let (new, _stop) = start(ServerTls::new(keys).build().unwrap(), Handshakes::default()).await;
+    call(old, strict.current()).await.unwrap_err();
+    assert_eq!(call(new, strict.current()).await.unwrap(), "0");
+    // A new certificate does not change what it speaks.
+    strict.reload(&material(&ca, &ca)).unwrap();
+    call(old, strict.current()).await.unwrap_err();
 }

@@ -30,7 +30,7 @@ pub(super) fn carry_out(
         } => {
             let secret = wire::put_together(keys, metadata, secrets)?;
             store.write(&wire::path(&path)?, &secret, expected)?;
-            Reply::Done.into()
+            Reply::Changed(store.known_generation()).into()
         }
         Request::Delete {
             path,
@@ -38,13 +38,14 @@ pub(super) fn carry_out(
             expected,
         } => {
             store.delete(&wire::path(&path)?, stamp, expected)?;
-            Reply::Done.into()
+            Reply::Changed(store.known_generation()).into()
         }
         Request::Purge { path, version } => {
             store.purge(&wire::path(&path)?, version)?;
-            Reply::Done.into()
+            Reply::Changed(store.known_generation()).into()
         }
-        Request::List => list(store)?.into(),
+        Request::List => Reply::List(list(store)?).into(),
+        Request::Survey { anew } => survey(store, anew)?.into(),
         Request::Capacity => Reply::Capacity(store.capacity()?).into(),
         Request::Generation => Reply::Generation(store.generation()?).into(),
         Request::Refresh => {
@@ -61,26 +62,48 @@ pub(super) fn carry_out(
             session.change_pin(&old, &new, attempt)?;
             Reply::Done.into()
         }
-        Request::Find { .. } | Request::LogIn { .. } | Request::Serve { .. } => {
+        Request::Find { .. }
+        | Request::FindBlank { .. }
+        | Request::Provision { .. }
+        | Request::LogIn { .. }
+        | Request::Serve { .. }
+        | Request::Renew { .. } => {
             return Err(Failure::new(Kind::FailedPrecondition, "the token is open"));
         }
     })
 }
 
-fn list(store: &mut Store<'_>) -> Result<Reply, Failure> {
+type Entries = Vec<(String, Result<Entry, Failure>)>;
+
+fn list(store: &mut Store<'_>) -> Result<Entries, Failure> {
     let entries = store.list()?.into_iter().map(|(path, described)| {
         let entry = described.map_err(Failure::from).map(|described| Entry {
             stamp: described.stamp,
             checksum: described.checksum,
+            digest: described.digest.to_hex(),
             keys: described.keys,
         });
         (path.as_str().to_owned(), entry)
     });
-    Ok(Reply::List(entries.collect()))
+    Ok(entries.collect())
+}
+
+/// All that is known of the token at one moment.
+fn survey(store: &mut Store<'_>, anew: bool) -> Result<Reply, Failure> {
+    if anew {
+        store.refresh()?;
+    }
+    let capacity = store.capacity()?;
+    let entries = list(store)?;
+    Ok(Reply::Survey {
+        entries,
+        capacity,
+        generation: store.known_generation(),
+    })
 }
 
 /// What the token says of itself now, if it is still where it was found.
-fn info(module: &Module, found: &TokenInfo) -> Result<TokenInfo, TokenError> {
+pub(super) fn info(module: &Module, found: &TokenInfo) -> Result<TokenInfo, TokenError> {
     let there = module
         .inventory()?
         .tokens

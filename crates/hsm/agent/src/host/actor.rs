@@ -5,17 +5,20 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use trustplane_api::hsm::record::Outcome;
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::TokenInfo;
 use trustplane_process::secret::Secret;
 
 use super::faults::End;
-use super::login::Login;
+use super::login::{Given, Login};
 use super::process::Process;
+use super::provisioning::Provision;
 use super::{Job, Order, Settings};
 use crate::error::{AgentError, Effect, PinProblem};
 use crate::frame::Message;
 use crate::health::{Health, Phase};
+use crate::record::Book;
 use crate::wire::{Reply, Request};
 
 /// How long a child may take to end when it is told to.
@@ -30,6 +33,16 @@ pub(super) struct Actor {
     pub health: watch::Sender<Health>,
     /// The token that has accepted the PIN. No other is served.
     pub token: Option<TokenInfo>,
+    /// Where tries of PINs are written down.
+    pub book: Option<Book>,
+    /// How often in a row the record could not be used.
+    pub denials: u32,
+    /// How a blank token is made ours, if it may be.
+    pub provision: Option<Provision>,
+    /// A PIN that no blank token takes.
+    pub useless: Option<Given>,
+    /// Why there is no PIN.
+    pub missing: Option<String>,
     pub process: Option<Process>,
     /// How often in a row a child has crashed or hung.
     pub failures: u32,
@@ -44,6 +57,11 @@ impl Actor {
             login,
             health,
             token: None,
+            book: None,
+            denials: 0,
+            provision: None,
+            useless: None,
+            missing: None,
             process: None,
             failures: 0,
             excuse: AgentError::unavailable("the token is not open yet"),
@@ -60,6 +78,9 @@ impl Actor {
         drop(orders);
         if let Some(process) = self.process.take() {
             drop(process.end(GRACE).await);
+        }
+        if let Some(book) = &self.book {
+            book.finish(GRACE).await;
         }
         self.health.send_modify(|health| {
             health.phase = Phase::Ended;
@@ -98,14 +119,14 @@ impl Actor {
                     opened = &mut open => break opened,
                     Some(order) = orders.recv() => match order {
                         Order::Ask(job) => job.answer(Err(excuse.clone())),
-                        Order::Pin(pin, attempt) => given.push((pin, attempt)),
+                        Order::Pin(pin) => given.push(pin),
                     },
                 }
             }
         };
         let pause = (!given.is_empty()).then_some(Some(Duration::ZERO));
-        for (pin, attempt) in given {
-            self.login.give(pin, attempt);
+        for pin in given {
+            self.take(pin);
         }
         opened.map_err(|later| pause.unwrap_or(later))
     }
@@ -126,8 +147,8 @@ impl Actor {
                 }
                 order = orders.recv() => match order {
                     Some(Order::Ask(job)) => job.answer(Err(self.excuse.clone())),
-                    Some(Order::Pin(pin, attempt)) => {
-                        self.login.give(pin, attempt);
+                    Some(Order::Pin(pin)) => {
+                        self.take(pin);
                         return true;
                     }
                     None => return false,
@@ -152,8 +173,8 @@ impl Actor {
             let kept = match order {
                 Some(Order::Ask(job)) => self.handle(job).await,
                 // The token is open: it counts from the next login on.
-                Some(Order::Pin(pin, attempt)) => {
-                    self.login.give(pin, attempt);
+                Some(Order::Pin(pin)) => {
+                    self.take(pin);
                     Ok(())
                 }
                 None => self.request(&Request::Info.into()).await.1,
@@ -214,11 +235,32 @@ impl Actor {
         }
     }
 
+    /// Takes a PIN, or that there is none.
+    fn take(&mut self, pin: Result<Given, String>) {
+        match pin {
+            Ok(given) => {
+                self.missing = None;
+                self.login.give(given);
+            }
+            Err(why) => {
+                self.missing = Some(why);
+                self.login.take_away();
+            }
+        }
+    }
+
     /// Knows which PIN it is after a change of it, unless nobody does.
     fn pin_changed(&mut self, request: &Message<Request>, answer: &Result<Message<Reply>, AgentError>) {
         let new = request.secrets.get(1).map(Value::expose);
         match (answer, new.map(str::from_utf8)) {
-            (Ok(_), Some(Ok(pin))) => self.login.changed(Secret::new(pin.to_owned())),
+            (Ok(_), Some(Ok(pin))) => {
+                // The Secret still has the old one: it is known to be wrong, and nobody has to try it.
+                let old = self.login.opened().filter(|old| old.pin.expose() != pin);
+                if let (Some(book), Some(token), Some(old)) = (&self.book, &self.token, old) {
+                    book.know(&token.serial, &old.secret, &old.pin, Outcome::Rejected);
+                }
+                self.login.changed(Secret::new(pin.to_owned()));
+            }
             (Err(AgentError::Unavailable { effect, .. } | AgentError::Deadline { effect, .. }), _)
                 if *effect == Effect::Unknown =>
             {

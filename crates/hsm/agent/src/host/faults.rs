@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use trustplane_hsm_core::secret::Value;
+use trustplane_hsm_token::Attempt;
+
 use super::actor::{Actor, Pause};
 use super::process::Broken;
 use crate::error::AgentError;
 use crate::frame::{Message, encode};
 use crate::health::{Health, Phase};
-use crate::wire::{Failure, Reply, Request};
+use crate::wire::{Failure, Kind, Reply, Request};
 
 /// How a child ends that was not told to.
 pub(super) enum End {
@@ -24,12 +27,21 @@ impl Actor {
         request: &Message<Request>,
         within: Duration,
     ) -> Result<Message<Reply>, AgentError> {
+        let renewal = matches!(request.head, Request::Renew { .. }).then(|| self.renewal());
+        let (request, within) = match &renewal {
+            Some(renewal) => (renewal, self.settings.opening),
+            None => (request, within),
+        };
+        if let Some(failure) = self.untried(request) {
+            return Ok(Reply::Failed(failure).into());
+        }
         let bytes = encode(request).map_err(|error| AgentError::InvalidArgument(error.to_string()))?;
         let effect = request.head.effect();
         let Some(process) = &mut self.process else {
             return Err(self.excuse.clone());
         };
         let end = match process.ask(&bytes, within).await {
+            Ok(answer) if renewal.is_some() => return Ok(self.renewed(answer)),
             Ok(answer) => return Ok(answer),
             Err(Broken::Late) => End::Hang(within),
             Err(Broken::Socket(error)) => End::Crash(error.to_string()),
@@ -39,6 +51,35 @@ impl Actor {
             End::Hang(within) => AgentError::Deadline { within, effect },
             End::Crash(_) => AgentError::Unavailable { what, effect },
         })
+    }
+
+    /// Why a PIN is not tried by a change of it: it is not the one that has opened the token, and nobody has ordered a try.
+    fn untried(&self, request: &Message<Request>) -> Option<Failure> {
+        let old = request.secrets.first()?;
+        let automatic =
+            matches!(request.head, Request::ChangePin { attempt } if attempt == Attempt::Automatic);
+        let is_so = automatic && old.expose() != self.login.pin().expose().as_bytes();
+        let text = "the old PIN is not the one that has opened the token, so it was not tried";
+        is_so.then(|| Failure::before(Failure::new(Kind::FailedPrecondition, text)))
+    }
+
+    /// The order to begin anew with a token that is open, with the PIN that has opened it.
+    fn renewal(&self) -> Message<Request> {
+        let limits = self.settings.limits;
+        Message {
+            head: Request::Renew { limits },
+            secrets: vec![Value::new(self.login.pin().expose().as_bytes())],
+        }
+    }
+
+    /// Remembers what became of the PIN. If the login failed the token is not open any more, and has to be opened as ever.
+    fn renewed(&mut self, answer: Message<Reply>) -> Message<Reply> {
+        let Reply::NotLoggedIn { failure, tried } = answer.head else {
+            return answer;
+        };
+        self.note_renewal(tried, failure.kind);
+        let lost = true;
+        Reply::Failed(Failure { lost, ..failure }).into()
     }
 
     /// Ends the child for good, and says why.

@@ -1,7 +1,8 @@
-//! When a PIN may be tried. Pure: it knows what was tried and what came of it.
+//! When a PIN may be tried, as far as this process knows. Pure: it knows what was tried and what came of it.
 //!
 //! A PIN that was refused is not tried again, however often the token is opened. One whose try was not answered, because the
-//! module hung or crashed, is tried once more, if the token does not say that a wrong one was tried.
+//! module hung or crashed, is tried once more, if the token does not say that a wrong one was tried. What other processes
+//! have tried is in the record, which has to agree.
 
 use trustplane_hsm_token::Attempt;
 use trustplane_process::secret::Secret;
@@ -11,13 +12,34 @@ use crate::error::PinProblem;
 /// How often a PIN that was never accepted is tried while the token does not answer.
 const UNANSWERED: u32 = 2;
 
+/// A PIN that somebody gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given {
+    /// The PIN.
+    pub pin: Secret<String>,
+    /// The uid of the Secret that it is from; empty if it is from elsewhere.
+    pub secret: String,
+    /// On whose account it is tried.
+    pub attempt: Attempt,
+}
+
+impl Given {
+    fn is(&self, other: &Self) -> bool {
+        self.secret == other.secret && self.pin == other.pin
+    }
+}
+
 /// A PIN, and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Login {
-    pin: Secret<String>,
+    /// What is tried next.
+    given: Option<Given>,
     standing: Standing,
+    /// What has opened the token last.
+    opened: Option<Given>,
     /// PINs that the token has rejected, so that one that comes back is known.
-    rejected: Vec<Secret<String>>,
+    rejected: Vec<Given>,
+    nothing: Secret<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,16 +55,34 @@ enum Standing {
 }
 
 impl Login {
-    pub fn new(pin: Secret<String>, attempt: Attempt) -> Self {
-        Self {
-            pin,
-            standing: Standing::New(attempt),
+    pub fn new(given: Option<Given>) -> Self {
+        let mut login = Self {
+            given: None,
+            standing: Standing::Refused(PinProblem::Missing),
+            opened: None,
             rejected: Vec::new(),
+            nothing: Secret::default(),
+        };
+        if let Some(given) = given {
+            login.give(given);
         }
+        login
     }
 
+    /// What is tried next.
+    pub fn given(&self) -> Option<&Given> {
+        self.given.as_ref()
+    }
+
+    /// What has opened the token last.
+    pub fn opened(&self) -> Option<&Given> {
+        self.opened.as_ref()
+    }
+
+    /// The PIN that has opened the token, whatever was given since.
     pub fn pin(&self) -> &Secret<String> {
-        &self.pin
+        let known = self.opened.as_ref().or(self.given.as_ref());
+        known.map_or(&self.nothing, |given| &given.pin)
     }
 
     /// How it may be tried next, if it may.
@@ -56,14 +96,25 @@ impl Login {
         }
     }
 
+    /// Whether the token has accepted to this process what is tried next.
+    pub fn is_known_right(&self) -> bool {
+        self.standing == Standing::Accepted
+    }
+
     pub fn accepted(&mut self) {
-        self.rejected.retain(|rejected| *rejected != self.pin);
+        if let Some(given) = &self.given {
+            self.rejected.retain(|rejected| !rejected.is(given));
+        }
+        self.opened = self.given.clone();
         self.standing = Standing::Accepted;
     }
 
     pub fn refused(&mut self, problem: PinProblem) {
-        if problem == PinProblem::Rejected && !self.rejected.contains(&self.pin) {
-            self.rejected.push(self.pin.clone());
+        if let Some(given) = self.given.clone()
+            && problem == PinProblem::Rejected
+            && !self.rejected.iter().any(|rejected| rejected.is(&given))
+        {
+            self.rejected.push(given);
         }
         self.standing = Standing::Refused(problem);
     }
@@ -78,21 +129,51 @@ impl Login {
         };
     }
 
-    /// Takes another PIN. One that was refused is tried again by order only.
-    pub fn give(&mut self, pin: Secret<String>, attempt: Attempt) {
-        if attempt == Attempt::Automatic && pin == self.pin {
-            return;
+    /// The PIN that had opened the token was refused when it was opened anew. Says which it is.
+    pub fn no_longer_opens(&mut self, problem: PinProblem) -> Option<Given> {
+        let opened = self.opened.take()?;
+        if self.given.as_ref().is_some_and(|given| given.is(&opened)) {
+            self.refused(problem);
         }
-        self.standing = match attempt {
-            Attempt::Automatic if self.rejected.contains(&pin) => Standing::Refused(PinProblem::Rejected),
+        Some(opened)
+    }
+
+    /// Takes another PIN. One that was refused is tried again by order only.
+    pub fn give(&mut self, given: Given) {
+        let before = self.given.replace(given);
+        let Some(given) = &self.given else { return };
+        self.standing = match given.attempt {
+            Attempt::Ordered => Standing::New(Attempt::Ordered),
+            _ if before.as_ref().is_some_and(|before| before.is(given)) => self.standing,
+            // A right PIN is right in whichever Secret.
+            _ if self.is_known_right() && before.is_some_and(|before| before.pin == given.pin) => {
+                self.opened = self.given.clone();
+                Standing::Accepted
+            }
+            _ if self.rejected.iter().any(|rejected| rejected.is(given)) => {
+                Standing::Refused(PinProblem::Rejected)
+            }
             attempt => Standing::New(attempt),
         };
-        self.pin = pin;
+    }
+
+    /// There is no PIN any more. One that has opened the token is kept, for a token that comes back.
+    pub fn take_away(&mut self) {
+        if !self.is_known_right() {
+            self.given = None;
+            self.standing = Standing::Refused(PinProblem::Missing);
+        }
     }
 
     /// The PIN was changed to this one.
     pub fn changed(&mut self, pin: Secret<String>) {
-        self.pin = pin;
+        match &mut self.given {
+            Some(given) => given.pin = pin,
+            None => {
+                let (secret, attempt) = (String::new(), Attempt::Automatic);
+                self.given = Some(Given { pin, secret, attempt });
+            }
+        }
         self.accepted();
     }
 }
@@ -101,28 +182,51 @@ impl Login {
 mod tests {
     use super::*;
 
+    fn given(pin: &str, attempt: Attempt) -> Given {
+        Given {
+            pin: Secret::new(pin.to_owned()),
+            secret: "uid".to_owned(),
+            attempt,
+        }
+    }
+
     fn login() -> Login {
-        Login::new(Secret::new("1".to_owned()), Attempt::Ordered)
+        Login::new(Some(given("1", Attempt::Ordered)))
     }
 
     #[test]
     fn a_pin_that_was_refused_is_not_tried_again_but_by_order() {
         let mut login = login();
         login.refused(PinProblem::Rejected);
-        login.give(Secret::new("1".to_owned()), Attempt::Automatic);
+        login.give(given("1", Attempt::Automatic));
         assert_eq!(login.next(), Err(PinProblem::Rejected));
-        login.give(Secret::new("1".to_owned()), Attempt::Ordered);
+        login.give(given("1", Attempt::Ordered));
         assert_eq!(login.next(), Ok(Attempt::Ordered));
         login.refused(PinProblem::Rejected);
-        login.give(Secret::new("2".to_owned()), Attempt::Automatic);
+        login.give(given("2", Attempt::Automatic));
         assert_eq!(login.next(), Ok(Attempt::Automatic));
-        login.give(Secret::new("1".to_owned()), Attempt::Automatic);
+        login.give(given("1", Attempt::Automatic));
         assert_eq!(login.next(), Err(PinProblem::Rejected));
-        login.give(Secret::new("2".to_owned()), Attempt::Automatic);
+        login.give(given("2", Attempt::Automatic));
         login.changed(Secret::new("1".to_owned()));
-        login.give(Secret::new("2".to_owned()), Attempt::Automatic);
-        login.give(Secret::new("1".to_owned()), Attempt::Automatic);
+        login.give(given("2", Attempt::Automatic));
+        login.give(given("1", Attempt::Automatic));
         assert_eq!(login.next(), Ok(Attempt::Automatic));
+    }
+
+    #[test]
+    fn a_secret_that_was_made_anew_is_an_order_and_one_that_opens_stays_open() {
+        let mut login = login();
+        let anew = || Given {
+            secret: "another".to_owned(),
+            ..given("1", Attempt::Automatic)
+        };
+        login.refused(PinProblem::Rejected);
+        login.give(anew());
+        assert_eq!(login.next(), Ok(Attempt::Automatic));
+        login.accepted();
+        login.give(given("1", Attempt::Automatic));
+        assert!(login.is_known_right());
     }
 
     #[test]
@@ -144,5 +248,35 @@ mod tests {
         assert_eq!(login.next(), Ok(Attempt::Automatic));
         login.refused(PinProblem::Rejected);
         assert_eq!(login.next(), Err(PinProblem::Rejected));
+    }
+
+    #[test]
+    fn the_pin_that_has_opened_the_token_is_known_until_another_does() {
+        let mut login = login();
+        login.accepted();
+        login.give(given("2", Attempt::Automatic));
+        assert_eq!(login.pin().expose(), "1");
+        assert_eq!(
+            login.no_longer_opens(PinProblem::Rejected).unwrap().pin.expose(),
+            "1"
+        );
+        assert_eq!(login.next(), Ok(Attempt::Automatic));
+        login.accepted();
+        assert_eq!(login.pin().expose(), "2");
+        login.no_longer_opens(PinProblem::Rejected).unwrap();
+        assert_eq!(login.next(), Err(PinProblem::Rejected));
+    }
+
+    #[test]
+    fn without_a_pin_nothing_is_tried_but_what_opened_the_token_is_kept() {
+        let mut login = Login::new(None);
+        assert_eq!(login.next(), Err(PinProblem::Missing));
+        login.give(given("1", Attempt::Automatic));
+        login.take_away();
+        assert_eq!(login.next(), Err(PinProblem::Missing));
+        login.give(given("1", Attempt::Automatic));
+        login.accepted();
+        login.take_away();
+        assert_eq!(login.next(), Ok(Attempt::Automatic));
     }
 }

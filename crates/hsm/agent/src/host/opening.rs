@@ -1,9 +1,11 @@
 //! From a child to a token that serves: found by what it is, and then opened with the PIN if that may be tried.
 
+use trustplane_api::hsm::record::Outcome;
 use trustplane_hsm_core::secret::Value;
-use trustplane_hsm_token::{Attempt, TokenInfo};
+use trustplane_hsm_token::TokenInfo;
 
 use super::actor::{Actor, Pause};
+use super::permit::{Permit, outcome_of};
 use super::process::Process;
 use crate::child::same;
 use crate::error::{AgentError, Effect, PinProblem};
@@ -14,10 +16,16 @@ use crate::wire::{Failure, Kind, Reply, Request, Tried, Wanted};
 impl Actor {
     /// Opens the token, or says when to try again.
     pub async fn open(&mut self) -> Result<(), Pause> {
-        let attempt = self.login.next().map_err(|problem| self.refuse(problem))?;
+        let attempt = match self.login.next() {
+            Ok(attempt) => attempt,
+            // Nobody has said yet whether there is one.
+            Err(PinProblem::Missing) if self.missing.is_none() => return Err(None),
+            Err(problem) => return Err(self.refuse(problem)),
+        };
         self.start()?;
-        let token = self.find().await?;
-        self.log_in(attempt).await?;
+        let token = self.find_or_provision().await?;
+        let permit = self.permit(&token, attempt).await?;
+        self.log_in(&token, permit).await?;
         // It has accepted the PIN: no other one is ours.
         self.token = Some(token.clone());
         let limits = self.settings.limits;
@@ -29,7 +37,7 @@ impl Actor {
         Ok(())
     }
 
-    async fn find(&mut self) -> Result<TokenInfo, Pause> {
+    pub(super) async fn find(&mut self) -> Result<TokenInfo, Pause> {
         let find = Request::Find {
             module: self.settings.module.clone(),
             wanted: self.wanted(),
@@ -49,25 +57,36 @@ impl Actor {
     }
 
     /// Tries the PIN, and remembers what came of it.
-    async fn log_in(&mut self, attempt: Attempt) -> Result<(), Pause> {
+    async fn log_in(&mut self, token: &TokenInfo, permit: Permit) -> Result<(), Pause> {
+        let pin = self
+            .login
+            .given()
+            .map(|given| Value::new(given.pin.expose().as_bytes()));
         let log_in = Message {
-            head: Request::LogIn { attempt },
-            secrets: vec![Value::new(self.login.pin().expose().as_bytes())],
+            head: Request::LogIn {
+                attempt: permit.attempt,
+            },
+            secrets: pin.into_iter().collect(),
         };
+        self.use_up(&permit)?;
         let answer = self.ask_to_open(&log_in).await;
         // The child may have tried it, and nobody will ever know.
         let answer = answer.inspect_err(|_| self.login.unanswered())?;
         let (failure, tried) = match answer.head {
             Reply::Done => {
                 self.login.accepted();
+                self.note(token, permit, Outcome::Accepted);
                 return Ok(());
             }
             Reply::NotLoggedIn { failure, tried } => (failure, tried),
             _ => (senseless(), Tried::Unanswered),
         };
         match (tried, failure.kind) {
-            (Tried::No, _) => {}
-            (Tried::Refused, Kind::Pin(problem)) => self.login.refused(problem),
+            (Tried::No, _) => self.note(token, permit, Outcome::Withdrawn),
+            (Tried::Refused, Kind::Pin(problem)) => {
+                self.login.refused(problem);
+                self.note(token, permit, outcome_of(problem));
+            }
             _ => self.login.unanswered(),
         }
         Err(match failure.kind {
@@ -110,7 +129,7 @@ impl Actor {
         }
     }
 
-    async fn ask_to_open(&mut self, request: &Message<Request>) -> Result<Message<Reply>, Pause> {
+    pub(super) async fn ask_to_open(&mut self, request: &Message<Request>) -> Result<Message<Reply>, Pause> {
         let answer = self.ask(request, self.settings.opening).await;
         answer.map_err(|_| self.pause_to_start())
     }
@@ -122,13 +141,14 @@ impl Actor {
         tracing::info!(serial = token.serial, label = token.label, "the token is served");
         self.health.send_modify(|health| {
             health.phase = Phase::Serving;
+            health.provisioning = None;
             health.token = Some(token);
             health.interrupted = interrupted;
         });
     }
 
     /// The token cannot be opened now.
-    fn miss(&mut self, failure: Failure) -> Pause {
+    pub(super) fn miss(&mut self, failure: Failure) -> Pause {
         let kind = failure.kind;
         self.excuse = failure.error(Effect::None);
         self.report(Phase::Unavailable, |_| {});
@@ -140,15 +160,18 @@ impl Actor {
     }
 
     /// The PIN does not open the token.
-    fn refuse(&mut self, problem: PinProblem) -> Pause {
-        self.excuse = AgentError::Pin(problem);
+    pub(super) fn refuse(&mut self, problem: PinProblem) -> Pause {
+        self.excuse = match (problem, &self.missing) {
+            (PinProblem::Missing, Some(why)) => AgentError::FailedPrecondition(why.clone()),
+            _ => AgentError::Pin(problem),
+        };
         self.report(Phase::PinRefused(problem), |_| {});
         // Nothing is tried by looking whether the token says otherwise by now.
         problem.may_pass().then_some(self.settings.backoff.max)
     }
 }
 
-fn senseless() -> Failure {
+pub(super) fn senseless() -> Failure {
     Failure::new(
         Kind::Unavailable,
         "the module's process gave an answer that makes no sense",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::secret::{Secret, Value};
 use trustplane_hsm_core::version::{Expected, Stamp};
@@ -17,6 +18,17 @@ use crate::wire::{self, Entry, Failure, Reply, Request};
 /// Every path with what is to be said of its secret without values, or why it cannot be read.
 pub type Listing = BTreeMap<SecretPath, Result<Entry, AgentError>>;
 
+/// All that is to be known of a token at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// Its secrets.
+    pub listing: Listing,
+    /// How much it holds.
+    pub capacity: Capacity,
+    /// How often we have changed it.
+    pub generation: Generation,
+}
+
 impl Host {
     /// Reads a secret, which may be one that was deleted.
     pub async fn read(&self, path: &SecretPath) -> Result<Secret, AgentError> {
@@ -29,13 +41,13 @@ impl Host {
         }
     }
 
-    /// Has a path hold this secret and nothing else.
+    /// Has a path hold this secret and nothing else, and says which generation that has left.
     pub async fn write(
         &self,
         path: &SecretPath,
         secret: Secret,
         expected: Expected,
-    ) -> Result<(), AgentError> {
+    ) -> Result<Generation, AgentError> {
         let (keys, metadata, secrets) = wire::take_apart(secret);
         let head = Request::Write {
             path: text(path),
@@ -43,7 +55,7 @@ impl Host {
             metadata,
             expected,
         };
-        self.order(Message { head, secrets }).await
+        self.change(Message { head, secrets }).await
     }
 
     /// Deletes a secret. What is left of it says so, with this stamp.
@@ -52,9 +64,9 @@ impl Host {
         path: &SecretPath,
         stamp: Stamp,
         expected: Expected,
-    ) -> Result<(), AgentError> {
+    ) -> Result<Generation, AgentError> {
         let path = text(path);
-        self.order(Request::Delete {
+        self.change(Request::Delete {
             path,
             stamp,
             expected,
@@ -63,20 +75,40 @@ impl Host {
     }
 
     /// Removes what is left of a secret that was deleted in this version.
-    pub async fn purge(&self, path: &SecretPath, version: u64) -> Result<(), AgentError> {
+    pub async fn purge(&self, path: &SecretPath, version: u64) -> Result<Generation, AgentError> {
         let path = text(path);
-        self.order(Request::Purge { path, version }).await
+        self.change(Request::Purge { path, version }).await
     }
 
     /// Every secret, those that were deleted among them.
     pub async fn list(&self) -> Result<Listing, AgentError> {
-        let Reply::List(entries) = self.ask(Request::List).await?.head else {
-            return Err(senseless());
-        };
-        let entry = |(path, entry): (String, Result<Entry, Failure>)| {
-            Ok((wire::path(&path).map_err(plain)?, entry.map_err(plain)))
-        };
-        entries.into_iter().map(entry).collect()
+        match self.ask(Request::List).await?.head {
+            Reply::List(entries) => listing(entries),
+            _ => Err(senseless()),
+        }
+    }
+
+    /// All that is to be known of the token at one moment; every object is read anew before, if that is wanted.
+    pub async fn survey(&self, anew: bool) -> Result<Survey, AgentError> {
+        match self.ask(Request::Survey { anew }).await?.head {
+            Reply::Survey {
+                entries,
+                capacity,
+                generation,
+            } => Ok(Survey {
+                listing: listing(entries)?,
+                capacity,
+                generation,
+            }),
+            _ => Err(senseless()),
+        }
+    }
+
+    /// Has the module initialised again, for those that do not see what others write. The PIN is the one that the token has
+    /// accepted; if the token says that a wrong one was tried, nothing is done. Requests wait meanwhile.
+    pub async fn renew(&self) -> Result<(), AgentError> {
+        let limits = Limits::default();
+        self.order(Request::Renew { limits }).await
     }
 
     /// How much the token holds.
@@ -123,12 +155,26 @@ impl Host {
         .await
     }
 
+    async fn change(&self, request: impl Into<Message<Request>>) -> Result<Generation, AgentError> {
+        match self.ask(request).await?.head {
+            Reply::Changed(generation) => Ok(generation),
+            _ => Err(senseless()),
+        }
+    }
+
     async fn order(&self, request: impl Into<Message<Request>>) -> Result<(), AgentError> {
         match self.ask(request).await?.head {
             Reply::Done => Ok(()),
             _ => Err(senseless()),
         }
     }
+}
+
+fn listing(entries: Vec<(String, Result<Entry, Failure>)>) -> Result<Listing, AgentError> {
+    let entry = |(path, entry): (String, Result<Entry, Failure>)| {
+        Ok((wire::path(&path).map_err(plain)?, entry.map_err(plain)))
+    };
+    entries.into_iter().map(entry).collect()
 }
 
 fn text(path: &SecretPath) -> String {

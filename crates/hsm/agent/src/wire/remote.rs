@@ -46,6 +46,7 @@ pub(super) enum ExpectedDef {
 #[serde(remote = "Attempt")]
 pub(super) enum AttemptDef {
     Automatic,
+    Corrected,
     Ordered,
 }
 

@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod crash;
+mod grpc;
 mod hang;
+mod pcscd;
 mod pins;
 mod process;
 mod requests;
 mod secrets;
 mod stage;
+mod test_token;
 mod unplug;

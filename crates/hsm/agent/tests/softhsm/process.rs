@@ -24,7 +24,7 @@ pub fn kill(process: u32) {
 }
 
 /// Whether a process still does something. One that nobody has waited for does not.
-fn lives(process: u32) -> bool {
+pub fn lives(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))

@@ -123,7 +123,19 @@ async fn a_pin_that_was_changed_is_the_one_that_a_new_child_gets() {
             Attempt::Automatic,
         )
         .await;
-    assert_eq!(wrong, Err(AgentError::Pin(PinProblem::Rejected)));
+    assert!(
+        matches!(wrong, Err(AgentError::FailedPrecondition(_))),
+        "{wrong:?}"
+    );
+    assert!(stage.answers("C_SetPIN").is_empty(), "it was not tried");
+    let ordered = host
+        .change_pin(
+            &stage::secret("111111"),
+            &stage::secret("222222"),
+            Attempt::Ordered,
+        )
+        .await;
+    assert_eq!(ordered, Err(AgentError::Pin(PinProblem::Rejected)));
     host.change_pin(&stage::secret(PIN), &stage::secret("975310"), Attempt::Ordered)
         .await
         .unwrap();

@@ -15,7 +15,7 @@ use trustplane_process::backoff::Backoff;
 use trustplane_process::secret::Secret;
 
 /// Debian's SoftHSM.
-const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
+pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 /// The user PIN of the tokens.
 pub const PIN: &str = "648219";
 /// The label of the tokens.
@@ -24,6 +24,8 @@ pub const LABEL: &str = "stick";
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 const ROLE: &str = "TRUSTPLANE_TEST_ROLE";
+/// A label and a value, for the one who writes as another tool does.
+pub const OBJECT: &str = "TRUSTPLANE_TEST_OBJECT";
 const FOLDER: &str = "TRUSTPLANE_TEST_STAGE";
 
 /// Where a test runs.
@@ -212,6 +214,9 @@ fn process() {
                 .provision(&blank, LABEL, &Pin::new("12345678"), &Pin::new(PIN))
                 .unwrap();
         }
+        Ok("stranger") => crate::grpc::strange(&env::var(OBJECT).unwrap()),
+        Ok("test-token") => crate::test_token::tool(),
+        Ok("pcscd") => crate::pcscd::daemon(&Stage::inherited()),
         Ok("host") => crate::process::host(&Stage::inherited()),
         _ => {}
     }

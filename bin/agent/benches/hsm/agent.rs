@@ -1,0 +1,194 @@
+//! The agent as it ships, and a client that speaks to it as the manager does: gRPC over mutual TLS, one call at a time.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+use trustplane_api::hsm::v1::expectation::Found;
+use trustplane_api::hsm::v1::hsm_agent_client::HsmAgentClient;
+use trustplane_api::hsm::v1::{
+    Expectation, GetInfoRequest, HealthRequest, ListSecretsRequest, ListSecretsResponse, MANAGER,
+    ReadSecretRequest, ReadSecretResponse, SecretData, SecretMetadata, WriteSecretRequest, agent_name,
+};
+use trustplane_process::ca::{Authority, Leaf, LeafRequest, Policy};
+use trustplane_process::tls::{Material, ReloadingClientConfig};
+
+use crate::secrets::{DESCRIPTION, pairs, path};
+use crate::stage::{LABEL, PROGRAM, Stage, flag};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An agent that serves until this is dropped.
+pub struct Agent {
+    process: Child,
+    /// One thread, as a loop of raw calls has one.
+    runtime: Runtime,
+    client: HsmAgentClient<Channel>,
+}
+
+impl Agent {
+    /// Starts one on this module, and waits until it serves and has listed the token once.
+    pub fn start(
+        stage: &Stage,
+        module: &Path,
+        environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
+    ) -> Self {
+        let authority = Authority::create("bench", Policy::default(), Timestamp::now()).unwrap();
+        let name = agent_name("hsm-agent-bench", "bench");
+        let leaf = issue(&authority, &name);
+        fs::write(stage.file("tls.crt"), leaf.certificate_pem()).unwrap();
+        fs::write(stage.file("tls.key"), leaf.key_pem().expose()).unwrap();
+        fs::write(stage.file("ca.crt"), authority.bundle_pem()).unwrap();
+        let [port, health] = ports();
+        let process = Command::new(PROGRAM)
+            .args(["serve", "--device-name=bench", "--log=warn"])
+            // Nobody else writes what the agent has to find, and a pass would come at any moment.
+            .arg("--pass-interval=1h")
+            .arg(format!("--token-label={LABEL}"))
+            .arg(flag("pkcs11-library", module))
+            .arg(flag("pin-file", &stage.file("pin")))
+            .arg(flag("tls-cert-file", &stage.file("tls.crt")))
+            .arg(flag("tls-key-file", &stage.file("tls.key")))
+            .arg(flag("tls-client-ca-file", &stage.file("ca.crt")))
+            .args([format!("--port={port}"), format!("--health-port={health}")])
+            .envs(environment)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let material = Material {
+            identity: Some(issue(&authority, MANAGER).certified_key().unwrap()),
+            trust: authority.roots().unwrap(),
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let client = runtime.block_on(async { HsmAgentClient::new(channel(address, name, material)) });
+        let agent = Self {
+            process,
+            runtime,
+            client,
+        };
+        agent.wait_until_it_serves();
+        agent.list("");
+        agent
+    }
+
+    fn wait_until_it_serves(&self) {
+        let begun = Instant::now();
+        let serves = || {
+            let answer = self
+                .runtime
+                .block_on(self.client.clone().health(HealthRequest {}));
+            answer.is_ok_and(|answer| answer.into_inner().status == "healthy")
+        };
+        while !serves() {
+            assert!(begun.elapsed() < PATIENCE, "the agent does not serve");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Reads a secret.
+    pub fn read(&self, number: usize) -> ReadSecretResponse {
+        let request = ReadSecretRequest {
+            path: path(number).as_str().to_owned(),
+            ..ReadSecretRequest::default()
+        };
+        let answer = self.runtime.block_on(self.client.clone().read_secret(request));
+        answer.unwrap().into_inner()
+    }
+
+    /// Replaces a secret. Without a condition it gets the next version, whatever there is.
+    pub fn write(&self, number: usize, version: u64, conditional: bool) {
+        let pairs = pairs(number, version).into_iter();
+        let found = Some(Found::Version(version - 1));
+        let request = WriteSecretRequest {
+            path: path(number).as_str().to_owned(),
+            secret_data: Some(SecretData {
+                data: pairs
+                    .map(|(key, value)| (key.to_owned(), value.into_bytes()))
+                    .collect(),
+            }),
+            metadata: Some(SecretMetadata {
+                description: DESCRIPTION.to_owned(),
+                ..SecretMetadata::default()
+            }),
+            version: conditional.then_some(version),
+            expected: conditional.then_some(Expectation { found }),
+            ..WriteSecretRequest::default()
+        };
+        let answer = self.runtime.block_on(self.client.clone().write_secret(request));
+        assert_eq!(answer.unwrap().into_inner().version, version);
+    }
+
+    /// Lists all secrets, unless the list has this revision.
+    pub fn list(&self, unless_revision: &str) -> ListSecretsResponse {
+        let request = ListSecretsRequest {
+            unless_revision: unless_revision.to_owned(),
+            ..ListSecretsRequest::default()
+        };
+        let answer = self.runtime.block_on(self.client.clone().list_secrets(request));
+        answer.unwrap().into_inner()
+    }
+
+    /// How often the token was changed, from what it says of itself.
+    pub fn generation(&self) -> u64 {
+        let answer = self
+            .runtime
+            .block_on(self.client.clone().get_info(GetInfoRequest {}));
+        answer.unwrap().into_inner().generation.unwrap().counter
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // One that has ended already is what we want. The module's process ends with it.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn issue(authority: &Authority, name: &str) -> Leaf {
+    let request = LeafRequest {
+        name: name.to_owned(),
+        dns: vec![name.to_owned()],
+        ..LeafRequest::default()
+    };
+    authority.issue(&request, Timestamp::now()).unwrap()
+}
+
+/// Two ports that nobody has now.
+fn ports() -> [u16; 2] {
+    let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    free.map(|listener| listener.local_addr().unwrap().port())
+}
+
+/// A connection that is made at the first call.
+fn channel(address: SocketAddr, name: String, material: Material) -> Channel {
+    let tls = ReloadingClientConfig::new(material, &["h2"]).unwrap().current();
+    let connect = service_fn(move |_| {
+        let (connector, name) = (TlsConnector::from(tls.clone()), name.clone());
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let stream = connector
+                .connect(ServerName::try_from(name).unwrap(), stream)
+                .await?;
+            Ok::<_, std::io::Error>(TokioIo::new(stream))
+        }
+    });
+    Endpoint::from_static("http://agent").connect_with_connector_lazy(connect)
+}

@@ -1,0 +1,61 @@
+//! `cargo xtask bench hsm`: what a token costs through the agent, against a raw PKCS#11 loop on the same token in the same run.
+//!
+//! It needs SoftHSM, and no cluster. Where tokens are is said by the environment, so the program starts itself again: once
+//! to measure, and from there once to count the calls of the raw loop.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark talks to people and stops at the first surprise"
+)]
+
+mod agent;
+mod calls;
+mod look;
+mod memory;
+mod raw;
+mod read;
+mod secrets;
+mod stage;
+mod table;
+mod write;
+
+use std::path::Path;
+
+use agent::Agent;
+use raw::Raw;
+use stage::{Role, SOFTHSM, Stage};
+use table::Row;
+
+fn main() {
+    trustplane_process::crypto::install();
+    match Stage::inherited() {
+        Some((stage, Role::Measure)) => measure(&stage),
+        Some((stage, Role::Count)) => calls::count_raw(&stage),
+        None => {
+            let status = Stage::new().program(Role::Measure).status().unwrap();
+            assert!(status.success(), "{status}");
+        }
+    }
+}
+
+fn measure(stage: &Stage) {
+    stage.make_token();
+    let raw = Raw::open(Path::new(SOFTHSM));
+    raw.fill();
+    // What counts calls also slows them down: times are taken of another agent.
+    let mut rows = calls::compare(stage);
+    let agent = Agent::start(stage, Path::new(SOFTHSM), []);
+    // Writes come last: they leave objects that the raw loop or the agent has not seen yet.
+    rows.splice(0..0, read::compare(&agent, &raw));
+    rows.extend(write::compare(&agent, &raw));
+    rows.extend(look::compare(&agent, &raw));
+    rows.extend(memory::measure(&agent));
+    table::print(&rows);
+    if let Ok(path) = std::env::var("TRUSTPLANE_BENCH_RESULTS") {
+        let results: Vec<_> = rows.iter().map(Row::json).collect();
+        std::fs::write(path, serde_json::to_string_pretty(&results).unwrap()).unwrap();
+    }
+}

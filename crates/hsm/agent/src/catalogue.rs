@@ -1,0 +1,212 @@
+//! What is on the token: as the last pass has found it, and as our own changes since then have left it.
+//!
+//! A pass enumerates and digests the token once for all secrets together, so that what other tools write shows within an
+//! interval. Lists are answered from here; no list costs the token anything.
+
+mod pass;
+mod view;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as Turn, Notify};
+use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::path::SecretPath;
+use trustplane_hsm_token::Capacity;
+
+pub use pass::{Passes, Renewal};
+use view::View;
+pub use view::{Page, Query};
+
+use crate::error::AgentError;
+use crate::host::{Host, Survey};
+use crate::wire::Entry;
+
+/// A change of ours.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// A secret, or what is left of it, is there.
+    Put(SecretPath, Box<Entry>),
+    /// Nothing is left.
+    Remove(SecretPath),
+}
+
+/// What is known of the token's secrets.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    known: Mutex<Known>,
+    /// One pass at a time.
+    turn: Turn<()>,
+    /// Somebody needs a pass now.
+    wanted: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    view: Option<View>,
+    /// Our changes since the pass began that is under way, each with the generation that it has left.
+    since: Option<Vec<(Generation, Change)>>,
+}
+
+impl Catalogue {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a query; one that comes before the first pass makes it.
+    pub(crate) async fn list(&self, host: &Host, query: &Query) -> Result<Page, AgentError> {
+        if let Some(view) = &mut self.known().view {
+            return Ok(view.page(query));
+        }
+        self.survey(host, false).await?;
+        match &mut self.known().view {
+            Some(view) => Ok(view.page(query)),
+            None => Err(AgentError::unavailable("the token was lost meanwhile")),
+        }
+    }
+
+    /// How much the token holds, and its generation.
+    pub(crate) async fn figures(&self, host: &Host) -> Result<(Capacity, Generation), AgentError> {
+        let known = self.figures_known();
+        match known {
+            Some(figures) => Ok(figures),
+            None => {
+                self.survey(host, false).await?;
+                let lost = || AgentError::unavailable("the token was lost meanwhile");
+                self.figures_known().ok_or_else(lost)
+            }
+        }
+    }
+
+    /// The same, if it is known.
+    pub(crate) fn figures_known(&self) -> Option<(Capacity, Generation)> {
+        let known = self.known();
+        known.view.as_ref().map(|view| (view.capacity, view.generation))
+    }
+
+    /// A change of ours was made, and has left this generation.
+    pub(crate) fn changed(&self, generation: Generation, change: Change) {
+        let mut known = self.known();
+        if let Some(since) = &mut known.since {
+            since.push((generation, change.clone()));
+        }
+        if let Some(view) = &mut known.view {
+            view.apply(generation, change);
+        }
+    }
+
+    /// A change of ours may have been made, and nobody knows: everything is to be looked at again.
+    pub(crate) fn doubt(&self) {
+        self.forget();
+        self.wanted.notify_one();
+    }
+
+    /// Nothing is known any more.
+    fn forget(&self) {
+        *self.known() = Known::default();
+    }
+
+    /// Looks at the token, and keeps what it finds.
+    async fn survey(&self, host: &Host, anew: bool) -> Result<(), AgentError> {
+        let _turn = self.turn.lock().await;
+        self.begin();
+        self.finish(host.survey(anew).await?);
+        Ok(())
+    }
+
+    /// From now on our changes are remembered: the survey may or may not see them.
+    fn begin(&self) {
+        self.known().since = Some(Vec::new());
+    }
+
+    /// Keeps what a survey has found, with our changes that it has not seen.
+    fn finish(&self, survey: Survey) {
+        let mut known = self.known();
+        // If all was forgotten meanwhile, something has happened that the survey may not know of.
+        let Some(since) = known.since.take() else {
+            return;
+        };
+        let mut view = View::of(survey, jiff::Timestamp::now());
+        for (generation, change) in since {
+            if generation > view.generation {
+                view.apply(generation, change);
+            }
+        }
+        known.view = Some(view);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trustplane_hsm_core::layout::Usage;
+    use trustplane_hsm_core::limits::Limits;
+    use trustplane_hsm_core::version::Stamp;
+    use trustplane_hsm_token::Memory;
+
+    use super::*;
+
+    fn path(text: &str) -> SecretPath {
+        SecretPath::parse(text).unwrap()
+    }
+
+    fn entry() -> Entry {
+        Entry {
+            stamp: Stamp::default(),
+            checksum: String::new(),
+            digest: String::new(),
+            keys: 1,
+        }
+    }
+
+    fn generation(counter: u64) -> Generation {
+        Generation { counter, epoch: 0 }
+    }
+
+    fn survey(counter: u64, paths: &[&str]) -> Survey {
+        let usage = Usage::default();
+        Survey {
+            listing: paths.iter().map(|text| (path(text), Ok(entry()))).collect(),
+            capacity: Capacity {
+                usage,
+                room: Limits::default().room(&usage),
+                memory: Memory::default(),
+            },
+            generation: generation(counter),
+        }
+    }
+
+    fn put(catalogue: &Catalogue, counter: u64, text: &str) {
+        catalogue.changed(generation(counter), Change::Put(path(text), Box::new(entry())));
+    }
+
+    fn listed(catalogue: &Catalogue) -> Option<Vec<String>> {
+        let page = catalogue.known().view.as_mut()?.page(&Query::default());
+        let entries = page.entries.unwrap();
+        Some(entries.into_iter().map(|(path, _)| path.to_string()).collect())
+    }
+
+    #[test]
+    fn a_change_during_a_survey_is_kept_if_the_survey_has_not_seen_it() {
+        let catalogue = Catalogue::default();
+        catalogue.begin();
+        put(&catalogue, 5, "gone");
+        put(&catalogue, 6, "kept");
+        // It has seen the first, and that another tool has removed what it had made.
+        catalogue.finish(survey(5, &["a"]));
+        assert_eq!(listed(&catalogue).unwrap(), ["a", "kept"]);
+        assert_eq!(catalogue.figures_known().unwrap().1, generation(6));
+        put(&catalogue, 7, "later");
+        catalogue.changed(generation(8), Change::Remove(path("a")));
+        assert_eq!(listed(&catalogue).unwrap(), ["kept", "later"]);
+    }
+
+    #[test]
+    fn a_survey_from_before_a_doubt_counts_for_nothing() {
+        let catalogue = Catalogue::default();
+        catalogue.begin();
+        catalogue.finish(survey(1, &["a"]));
+        catalogue.begin();
+        catalogue.doubt();
+        catalogue.finish(survey(1, &["a"]));
+        assert_eq!(listed(&catalogue), None);
+    }
+}

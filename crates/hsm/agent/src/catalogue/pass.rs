@@ -1,0 +1,130 @@
+//! The pass: once in an interval, for all secrets together.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Catalogue;
+use crate::error::AgentError;
+use crate::health::Health;
+use crate::host::Host;
+
+/// Whether the module has to be initialised again to see what others have written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewal {
+    /// It sees it by itself.
+    Never,
+    /// It keeps what it has seen once, as OpenSC does.
+    EachPass,
+}
+
+impl Renewal {
+    /// What suits a module, by its name.
+    pub fn of(module: &Path) -> Self {
+        let name = module
+            .file_name()
+            .map(|name| name.to_string_lossy().to_lowercase());
+        match name.is_some_and(|name| name.contains("opensc")) {
+            true => Self::EachPass,
+            false => Self::Never,
+        }
+    }
+}
+
+/// How passes are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Passes {
+    /// How often.
+    pub every: Duration,
+    /// Whether the module has to be initialised again for one.
+    pub renewal: Renewal,
+    /// Whether nobody but us writes to the token, so that its generation tells whether there is anything new.
+    pub exclusive: bool,
+}
+
+impl Catalogue {
+    /// Makes passes until the end.
+    pub async fn run(self: Arc<Self>, host: Arc<Host>, passes: Passes, stop: CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = self.follow(&host, passes) => {}
+        }
+    }
+
+    async fn follow(&self, host: &Host, passes: Passes) {
+        let mut health = host.health();
+        loop {
+            if health.wait_for(Health::is_serving).await.is_err() {
+                return;
+            }
+            // It was read when it was opened.
+            self.note(self.survey(host, false).await);
+            tokio::select! {
+                biased;
+                ended = health.wait_for(|health| !health.is_serving()) => {
+                    // Nobody knows what is done to a token that is not here.
+                    self.forget();
+                    if ended.is_err() {
+                        return;
+                    }
+                }
+                () = self.repeat(host, passes) => {}
+            }
+        }
+    }
+
+    async fn repeat(&self, host: &Host, passes: Passes) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(passes.every) => self.note(self.pass(host, passes).await),
+                () = self.wanted.notified() => self.note(self.survey(host, true).await),
+            }
+        }
+    }
+
+    /// One pass. A module that cannot be initialised again without risk for the PIN is read as it is.
+    async fn pass(&self, host: &Host, passes: Passes) -> Result<(), AgentError> {
+        if passes.exclusive {
+            let generation = host.generation().await?;
+            let known = self.figures_known().map(|(_, generation)| generation);
+            return match known == Some(generation) {
+                true => Ok(()),
+                false => self.survey(host, true).await,
+            };
+        }
+        if passes.renewal == Renewal::EachPass {
+            match host.renew().await {
+                // It has read everything by that.
+                Ok(()) => return self.survey(host, false).await,
+                Err(error @ AgentError::FailedPrecondition(_)) => {
+                    tracing::warn!(%error, "writes of other tools are not seen");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.survey(host, true).await
+    }
+
+    fn note(&self, outcome: Result<(), AgentError>) {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the token could not be looked through");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opensc_is_known_by_its_name() {
+        let of = |path: &str| Renewal::of(Path::new(path));
+        assert_eq!(
+            of("/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so"),
+            Renewal::EachPass
+        );
+        assert_eq!(of("/usr/lib/opensc/libsofthsm2.so"), Renewal::Never);
+    }
+}

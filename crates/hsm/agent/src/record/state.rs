@@ -1,0 +1,120 @@
+//! How an agent is doing, in the record's words; written when it changes, and only then.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+use trustplane_api::hsm::record::{AgentPhase, AgentState, Record};
+use trustplane_process::backoff::Backoff;
+
+use super::ledger::{Change, Ledger, LedgerError};
+use crate::error::PinProblem;
+use crate::health::{Health, Phase, Provisioning};
+
+/// The word and the sentence for a health.
+pub fn state_of(health: &Health) -> (AgentPhase, String) {
+    let fault = || health.fault.clone().unwrap_or_default();
+    let provisioning = match (&health.provisioning, health.phase) {
+        (Some(Provisioning::Running), _) => Some((AgentPhase::Provisioning, String::new())),
+        (Some(Provisioning::Done), Phase::Opening | Phase::Unavailable) => {
+            Some((AgentPhase::Provisioned, String::new()))
+        }
+        (Some(Provisioning::Skipped(why)), Phase::Opening | Phase::Unavailable) => {
+            Some((AgentPhase::ProvisionSkipped, format!("{why}; {}", fault())))
+        }
+        (Some(Provisioning::Failed(why)), Phase::Opening | Phase::Unavailable) => {
+            Some((AgentPhase::ProvisionFailed, why.clone()))
+        }
+        _ => None,
+    };
+    if let Some(state) = provisioning {
+        return state;
+    }
+    match health.phase {
+        Phase::Opening => (AgentPhase::Opening, String::new()),
+        Phase::Serving => {
+            let token = health.token.as_ref();
+            let message = token.map(|token| format!("label {:?}, serial {:?}", token.label, token.serial));
+            (AgentPhase::Serving, message.unwrap_or_default())
+        }
+        Phase::Unavailable => (AgentPhase::Unavailable, fault()),
+        Phase::PinRefused(problem) => (phase_of(problem), fault()),
+        Phase::Ended => (AgentPhase::Ended, String::new()),
+    }
+}
+
+fn phase_of(problem: PinProblem) -> AgentPhase {
+    match problem {
+        PinProblem::Rejected | PinProblem::TooMany => AgentPhase::PinRejected,
+        PinProblem::Locked => AgentPhase::PinLocked,
+        PinProblem::Expired => AgentPhase::PinExpired,
+        PinProblem::Form => AgentPhase::PinInvalid,
+        PinProblem::NotSet => AgentPhase::PinNotSet,
+        PinProblem::TriesLow => AgentPhase::PinLow,
+        PinProblem::Unanswered | PinProblem::Undecided => AgentPhase::PinUnanswered,
+        PinProblem::Missing => AgentPhase::PinMissing,
+    }
+}
+
+/// Writes the state down whenever it changes, until the agent ends.
+pub async fn report(ledger: Arc<dyn Ledger>, mut health: watch::Receiver<Health>) {
+    let backoff = Backoff::default();
+    let mut failures = 0;
+    let mut written = None;
+    loop {
+        let (phase, message) = state_of(&health.borrow_and_update());
+        if phase == AgentPhase::Ended {
+            return;
+        }
+        let wanted = Some((phase, message));
+        let stored = match written == wanted {
+            true => Ok(()),
+            false => store(&*ledger, wanted.as_ref()).await,
+        };
+        let changed = match stored {
+            Ok(()) => {
+                (written, failures) = (wanted, 0);
+                health.changed().await
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the agent's state is not written down yet");
+                let pause = tokio::time::sleep(backoff.jittered(failures));
+                failures = failures.saturating_add(1);
+                tokio::select! {
+                    () = pause => Ok(()),
+                    changed = health.changed() => changed,
+                }
+            }
+        };
+        if changed.is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether nothing has to be written: it stands there, or what stands there says more than that we have begun.
+fn says_as_much(known: &AgentState, phase: AgentPhase, message: &str) -> bool {
+    let is_trouble = !matches!(known.phase, AgentPhase::Serving | AgentPhase::Provisioned);
+    known.phase == phase && known.message == message || phase == AgentPhase::Opening && is_trouble
+}
+
+async fn store(ledger: &dyn Ledger, state: Option<&(AgentPhase, String)>) -> Result<(), LedgerError> {
+    let Some((phase, message)) = state else {
+        return Ok(());
+    };
+    let known = ledger.load().await?.record.state;
+    if known.is_some_and(|known| says_as_much(&known, *phase, message)) {
+        return Ok(());
+    }
+    let state = AgentState {
+        phase: *phase,
+        message: message.clone(),
+        since: Timestamp::now(),
+    };
+    let record = Record {
+        state: Some(state),
+        ..Record::default()
+    };
+    let data = record.data();
+    ledger.store(Change { version: None, data }).await
+}

@@ -1,0 +1,273 @@
+//! `trustplane-agent serve`: the whole agent.
+
+mod args;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use trustplane_hsm_core::pin_record::{DigestKey, DigestKeyError};
+use trustplane_hsm_token::Attempt;
+use trustplane_kit::clients::{ClientError, Clients};
+use trustplane_kit::lease::{Fence, Identity};
+use trustplane_kit::watch::{Tuning, Watches};
+use trustplane_process::args::{BindAddress, BindError};
+use trustplane_process::frame::{Frame, FrameError};
+use trustplane_process::secret::Secret;
+use trustplane_process::serve::{Limits, serve as serve_http};
+use trustplane_process::supervise::SupervisorError;
+use trustplane_process::tls::TlsFiles;
+
+pub(crate) use args::profile;
+pub use args::{Caches, ServeArgs};
+
+use crate::catalogue::Catalogue;
+use crate::health::{Health, Phase};
+use crate::host::{Host, Program, Provision, Settings};
+use crate::kubernetes::{Tied, Ties};
+use crate::meters::Meters;
+use crate::pcscd::Pcscd;
+use crate::probes::Probes;
+use crate::server::{Certificates, Port, ServerError};
+use crate::service::Service;
+
+/// Why the agent does not start, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Nothing says which token is wanted.
+    #[error("say which token is wanted: --token-label, --token-serial or --reader-serial")]
+    Token,
+    /// The process cannot be set up.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// A port cannot be used.
+    #[error(transparent)]
+    Port(#[from] BindError),
+    /// The service cannot be served.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// A file with a secret cannot be used.
+    #[error("read {}: {reason}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why. It holds nothing of it.
+        reason: String,
+    },
+    /// The cluster cannot be reached.
+    #[error(transparent)]
+    Cluster(#[from] ClientError),
+    /// The module's process cannot be run.
+    #[error("run the module: {0}")]
+    Host(#[from] io::Error),
+    /// A task has ended.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+}
+
+/// A token, and what has to run beside it.
+struct Parts {
+    host: Arc<Host>,
+    beside: Vec<(&'static str, BoxFuture<'static, ()>)>,
+}
+
+/// Serves until the process is asked to end.
+pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeError> {
+    let wanted = args.wanted().ok_or(ServeError::Token)?;
+    let frame = Frame::start(&args.common, "agent").await?;
+    if args.slot_id.is_some_and(|slot| slot >= 0) {
+        tracing::info!("--slot-id is not used: the token is known by its serial number, label or reader");
+    }
+    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args.pcscd, &frame));
+    let program = Program {
+        path: std::env::current_exe()?,
+        arguments: vec!["module".into()],
+        environment: Vec::new(),
+    };
+    let settings = Settings {
+        limits: args.limits.limits(),
+        deadline: args.module_deadline,
+        ..Settings::new(program, args.pkcs11_library.clone(), wanted)
+    };
+    // What is wrong with ports or certificates is told before the token is touched.
+    let health = listen(args.health_port).await?;
+    let port = port(&args).await?;
+    let Parts { host, beside } = match &args.pin_file {
+        Some(file) => alone(settings, file)?,
+        None => tied(settings, &args, &frame, version).await?,
+    };
+    for (name, task) in beside {
+        spawn(&frame, name, task);
+    }
+    spawn(&frame, "host", ended(host.health()));
+    serve(&args, &frame, &host, (port, health), pcscd);
+    tracing::info!(
+        device = args.device_name,
+        agent = args.agent_name,
+        port = args.port,
+        "serving"
+    );
+    let ended = frame.run().await;
+    // Whoever else had it has ended; if not, the child ends with us.
+    if let Some(host) = Arc::into_inner(host) {
+        host.stop().await;
+    }
+    Ok(ended?)
+}
+
+/// Starts what serves: calls, probes, and the passes that lists are answered from.
+fn serve(
+    args: &ServeArgs,
+    frame: &Frame,
+    host: &Arc<Host>,
+    (port, health): (Port, TcpListener),
+    pcscd: Option<watch::Receiver<bool>>,
+) {
+    let (supervisor, shutdown) = (frame.supervisor(), frame.shutdown());
+    let catalogue = Arc::new(Catalogue::default());
+    let meters = Meters::new(frame.metrics());
+    let probes = Probes {
+        host: host.clone(),
+        catalogue: catalogue.clone(),
+        meters: meters.clone(),
+        metrics: frame.metrics().clone(),
+        liveness: frame.liveness().clone(),
+        pcscd,
+        stop: shutdown.token(),
+    };
+    supervisor.spawn_attendant("probes", |stop| {
+        serve_http(health, probes.router(), Limits::default(), stop)
+    });
+    let service = Arc::new(Service::new(host.clone(), catalogue.clone(), meters));
+    let passes = catalogue.run(host.clone(), args.passes(), shutdown.token());
+    supervisor.spawn("passes", passes);
+    supervisor.spawn("grpc", port.serve(service, shutdown.token()));
+}
+
+async fn port(args: &ServeArgs) -> Result<Port, ServeError> {
+    let files = TlsFiles {
+        identity: Some((args.tls_cert_file.clone(), args.tls_key_file.clone())),
+        trust: args.tls_client_ca_file.clone(),
+    };
+    let listener = listen(args.port).await?;
+    Ok(Port::open(listener, Certificates::of(files)).await?)
+}
+
+fn run_pcscd(path: &Path, frame: &Frame) -> watch::Receiver<bool> {
+    let (runs, seen) = watch::channel(false);
+    let pcscd = Pcscd::at(path);
+    // The module is given back first.
+    frame
+        .supervisor()
+        .spawn_attendant("pcscd", |stop| pcscd.run(runs, stop));
+    seen
+}
+
+/// Starts a task that has to run until the end of the process.
+fn spawn(frame: &Frame, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+    let stop = frame.shutdown().token();
+    frame.supervisor().spawn(name, async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = task => {}
+        }
+    });
+}
+
+/// Waits for the end of a host, without which there is nothing to serve.
+async fn ended(mut health: watch::Receiver<Health>) {
+    // If nobody can tell any more, it has ended too.
+    drop(health.wait_for(|health| health.phase == Phase::Ended).await);
+}
+
+/// Without a cluster: the PIN of a file is tried once, and nothing is written down.
+fn alone(settings: Settings, file: &Path) -> Result<Parts, ServeError> {
+    let pin = secret_line(file)?;
+    let host = Host::start(settings, pin, Attempt::Automatic)?;
+    Ok(Parts {
+        host: Arc::new(host),
+        beside: Vec::new(),
+    })
+}
+
+async fn tied(
+    settings: Settings,
+    args: &ServeArgs,
+    frame: &Frame,
+    version: &'static str,
+) -> Result<Parts, ServeError> {
+    let (Some(pin), Some(record)) = (args.pin_secret.clone(), args.record.clone()) else {
+        return Err(ServeError::File {
+            file: PathBuf::from("--pin-secret"),
+            reason: "it has to be given with --record".to_owned(),
+        });
+    };
+    let unusable = |error: DigestKeyError| ServeError::File {
+        file: args.record_key_file.clone(),
+        reason: error.to_string(),
+    };
+    let digests = DigestKey::new(read(&args.record_key_file)?.expose()).map_err(unusable)?;
+    let provision = match args.auto_provision {
+        true => Some(Provision {
+            officer: secret_line(&args.so_pin_file)?,
+            label: args
+                .token_label
+                .clone()
+                .unwrap_or_else(|| args.device_name.chars().take(32).collect()),
+        }),
+        false => None,
+    };
+    let identity = Identity::new("hsm-agent", version, args.pod.as_deref());
+    let config = args.kube.config().await?;
+    let clients = Clients::new(config, identity, Fence::always())?;
+    let watches = Watches::new(clients.watch.clone(), Tuning::default(), frame.metrics());
+    let ties = Ties {
+        pin,
+        record,
+        digests,
+        pod: args.pod_uid.clone(),
+        provision,
+    };
+    let Tied { host, pins, report } = ties.start(settings, &clients, &watches)?;
+    let (stop, stopped) = (frame.shutdown().token(), watches);
+    let watching: BoxFuture<'static, ()> = Box::pin(async move {
+        stop.cancelled().await;
+        stopped.stop();
+    });
+    Ok(Parts {
+        host,
+        beside: vec![("pins", pins), ("record", report), ("watches", watching)],
+    })
+}
+
+async fn listen(port: u16) -> Result<TcpListener, BindError> {
+    let address = BindAddress::Every { port };
+    let listener = address.listen().await?;
+    listener.ok_or_else(|| BindError::Syntax(address.to_string()))
+}
+
+fn read(file: &Path) -> Result<Secret<Vec<u8>>, ServeError> {
+    let unreadable = |error: io::Error| ServeError::File {
+        file: file.to_owned(),
+        reason: error.to_string(),
+    };
+    std::fs::read(file).map(Secret::new).map_err(unreadable)
+}
+
+/// The one line of a file.
+pub(crate) fn secret_line(file: &Path) -> Result<Secret<String>, ServeError> {
+    let bytes = read(file)?;
+    let text = std::str::from_utf8(bytes.expose())
+        .ok()
+        .map(|text| text.trim_end_matches(['\r', '\n']));
+    match text {
+        Some(text) if !text.is_empty() => Ok(Secret::new(text.to_owned())),
+        _ => Err(ServeError::File {
+            file: file.to_owned(),
+            reason: "it has to hold one line of text".to_owned(),
+        }),
+    }
+}

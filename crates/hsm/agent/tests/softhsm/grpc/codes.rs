@@ -1,0 +1,168 @@
+//! What a caller is told when it does not work.
+
+use std::time::{Duration, Instant};
+
+use tonic::{Code, Request, Status};
+use trustplane_api::hsm::v1::{
+    GetChecksumRequest, GetInfoRequest, HealthRequest, IsConnectedRequest, ListSecretsRequest,
+    WriteSecretRequest,
+};
+use trustplane_hsm_agent::Phase;
+use trustplane_hsm_agent::service::REASON;
+use trustplane_hsm_core::limits::Limits;
+use trustplane_pkcs11_shim::pkcs11::CKR_DEVICE_REMOVED;
+use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
+
+use super::methods::{absent, version};
+use super::{Agent, NO_PASSES, read, write};
+use crate::stage::until;
+
+fn told(status: &Status) -> (Code, &str) {
+    let reason = status.metadata().get(REASON).unwrap();
+    (status.code(), reason.to_str().unwrap())
+}
+
+#[tokio::test]
+async fn not_found_full_stale_and_wrong_are_told_apart() {
+    let limits = Limits {
+        objects: Some(7),
+        ..Limits::default()
+    };
+    let agent = Agent::with(|settings| settings.limits = limits, NO_PASSES).await;
+    let mut client = agent.client();
+    let missing = client.read_secret(read("b")).await.unwrap_err();
+    assert_eq!(told(&missing), (Code::NotFound, "not-found"));
+    let path = "b".to_owned();
+    let missing = client
+        .get_checksum(GetChecksumRequest { path })
+        .await
+        .unwrap_err();
+    assert_eq!(missing.code(), Code::NotFound);
+    client.write_secret(write("a", "k", b"hunter2")).await.unwrap();
+    let stale = WriteSecretRequest {
+        expected: version(4),
+        ..write("a", "k", b"hunter2")
+    };
+    let stale = client.write_secret(stale).await.unwrap_err();
+    assert_eq!(told(&stale), (Code::FailedPrecondition, "unexpected"));
+    let taken = WriteSecretRequest {
+        expected: absent(),
+        version: Some(1),
+        ..write("a", "k", b"hunter2")
+    };
+    assert_eq!(
+        client.write_secret(taken).await.unwrap_err().code(),
+        Code::FailedPrecondition
+    );
+    let mut large = write("c", "k", b"hunter2");
+    let data = &mut large.secret_data.as_mut().unwrap().data;
+    data.extend((0..4).map(|number| (format!("k{number}"), vec![number])));
+    let full = client.write_secret(large).await.unwrap_err();
+    assert_eq!(told(&full), (Code::ResourceExhausted, "full"));
+    let old = WriteSecretRequest {
+        epoch: Some(5),
+        ..write("a", "k", b"1")
+    };
+    client.write_secret(old.clone()).await.unwrap();
+    let fallen = WriteSecretRequest {
+        epoch: Some(4),
+        ..old
+    };
+    let fallen = client.write_secret(fallen).await.unwrap_err();
+    assert_eq!(fallen.code(), Code::FailedPrecondition, "an epoch never falls");
+    for status in [missing, stale, full, fallen] {
+        assert!(!format!("{status:?}").contains("hunter2"));
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_unplugged_is_unavailable_at_once_whatever_is_asked() {
+    let agent = Agent::start().await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    client.list_secrets(ListSecretsRequest::default()).await.unwrap();
+    let gone = Fault::before(1, Action::Answer(CKR_DEVICE_REMOVED)).lasting(Lasting::Always);
+    agent.stage.set(Control::fault(gone));
+    let begun = Instant::now();
+    let gone = client.read_secret(read("a")).await.unwrap_err();
+    assert_eq!(told(&gone), (Code::Unavailable, "unavailable"));
+    until(&agent.host, |health| health.phase == Phase::Unavailable).await;
+    let answers = [
+        client.read_secret(read("a")).await.map(drop),
+        client.write_secret(write("a", "k", b"w")).await.map(drop),
+        client.list_secrets(ListSecretsRequest::default()).await.map(drop),
+        client.get_info(GetInfoRequest {}).await.map(drop),
+    ];
+    for answer in answers {
+        assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(
+        !client
+            .is_connected(IsConnectedRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .connected
+    );
+    let health = client.health(HealthRequest {}).await.unwrap().into_inner();
+    assert_eq!((&*health.status, &*health.phase), ("degraded", "Unavailable"));
+    assert!(health.message.contains("gone"), "{}", health.message);
+    agent.stage.heal();
+    crate::stage::serving(&agent.host).await;
+    assert_eq!(
+        client.read_secret(read("a")).await.unwrap().into_inner().version,
+        1
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_data_loss_and_others_are_served() {
+    let agent = Agent::start().await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    client.write_secret(write("b", "k", b"v")).await.unwrap();
+    agent.stage.set(Control {
+        unreadable: Some("a/k".to_owned()),
+        ..Control::default()
+    });
+    agent.host.refresh().await.unwrap();
+    let damaged = client.read_secret(read("a")).await.unwrap_err();
+    assert_eq!(told(&damaged), (Code::DataLoss, "damaged"));
+    let unversioned = client.write_secret(write("a", "k", b"w")).await.unwrap_err();
+    assert_eq!(
+        unversioned.code(),
+        Code::DataLoss,
+        "nobody knows which version comes next"
+    );
+    assert_eq!(
+        client.read_secret(read("b")).await.unwrap().into_inner().version,
+        1
+    );
+    let anew = WriteSecretRequest {
+        version: Some(9),
+        ..write("a", "other", b"w")
+    };
+    client.write_secret(anew).await.unwrap();
+    assert_eq!(
+        client.read_secret(read("a")).await.unwrap().into_inner().version,
+        9
+    );
+}
+
+#[tokio::test]
+async fn the_clients_deadline_is_kept_and_named() {
+    let agent = Agent::start().await;
+    let mut client = agent.client();
+    agent.stage.set(Control::fault(Fault::before(1, Action::Freeze)));
+    let mut request = Request::new(read("a"));
+    // Only the header: the client itself would give up as well.
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "300m".parse().unwrap());
+    let begun = Instant::now();
+    let late = client.read_secret(request).await.unwrap_err();
+    assert_eq!(told(&late), (Code::DeadlineExceeded, "deadline"));
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    agent.stage.heal();
+}

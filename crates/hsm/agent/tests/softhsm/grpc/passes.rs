@@ -1,0 +1,145 @@
+//! What others write shows within an interval, and our own writes at once.
+
+use std::time::{Duration, Instant};
+
+use trustplane_api::hsm::v1::{ListSecretsRequest, ListSecretsResponse};
+use trustplane_hsm_agent::AgentError;
+use trustplane_hsm_agent::catalogue::{Passes, Renewal};
+use trustplane_pkcs11_shim::{Control, PinTries};
+
+use super::{Agent, Client, NO_PASSES, read, write};
+use crate::stage::PATIENCE;
+
+async fn list(client: &mut Client) -> ListSecretsResponse {
+    client
+        .list_secrets(ListSecretsRequest::default())
+        .await
+        .unwrap()
+        .into_inner()
+}
+
+async fn until(client: &mut Client, is_so: impl Fn(&ListSecretsResponse) -> bool) -> ListSecretsResponse {
+    let begun = Instant::now();
+    loop {
+        let now = list(client).await;
+        if is_so(&now) {
+            return now;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{now:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn often(renewal: Renewal, exclusive: bool) -> Passes {
+    Passes {
+        every: Duration::from_millis(50),
+        renewal,
+        exclusive,
+    }
+}
+
+#[tokio::test]
+async fn what_another_tool_writes_shows_within_an_interval() {
+    for renewal in [Renewal::Never, Renewal::EachPass] {
+        let agent = Agent::with(|_| {}, often(renewal, false)).await;
+        let mut client = agent.client();
+        client.write_secret(write("a", "k", b"v")).await.unwrap();
+        let before = list(&mut client).await;
+        agent.stranger("b/k", "v");
+        let after = until(&mut client, |list| list.paths == ["a", "b"]).await;
+        assert_ne!(after.revision, before.revision);
+        assert_eq!(after.generation, before.generation, "only our own changes count");
+    }
+}
+
+#[tokio::test]
+async fn no_list_costs_the_token_anything() {
+    let agent = Agent::start().await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    list(&mut client).await;
+    agent.stage.heal();
+    for number in 0..20 {
+        assert_eq!(list(&mut client).await.paths.len(), 1, "{number}");
+    }
+    assert!(agent.stage.answers("C_FindObjectsInit").is_empty());
+}
+
+#[tokio::test]
+async fn a_module_that_keeps_what_it_has_seen_is_initialised_again_and_no_call_fails() {
+    let agent = Agent::with(|_| {}, often(Renewal::EachPass, false)).await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    agent.stage.heal();
+    let begun = Instant::now();
+    while agent.stage.answers("C_Initialize").len() < 5 {
+        assert!(begun.elapsed() < PATIENCE);
+        assert_eq!(
+            client.read_secret(read("a")).await.unwrap().into_inner().version,
+            1
+        );
+    }
+    let logins = agent.stage.answers("C_Login");
+    assert!(
+        logins.iter().all(|answer| *answer == Some(0)),
+        "no try is lost: {logins:?}"
+    );
+    let health = agent.host.health().borrow().clone();
+    assert_eq!((health.starts, health.losses, health.crashes), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_token_that_has_seen_a_wrong_pin_is_not_closed_for_a_pass() {
+    let agent = Agent::with(|_| {}, NO_PASSES).await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    agent.stage.set(Control {
+        pin_tries: Some(PinTries::Low),
+        ..Control::default()
+    });
+    let refused = agent.host.renew().await;
+    assert!(
+        matches!(refused, Err(AgentError::FailedPrecondition(_))),
+        "{refused:?}"
+    );
+    assert_eq!(
+        client.read_secret(read("a")).await.unwrap().into_inner().version,
+        1
+    );
+    assert!(agent.stage.answers("C_Finalize").is_empty());
+    assert!(agent.stage.answers("C_Login").is_empty());
+}
+
+#[tokio::test]
+async fn an_exclusive_token_is_not_read_through() {
+    let agent = Agent::with(|_| {}, often(Renewal::EachPass, true)).await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    list(&mut client).await;
+    agent.stage.heal();
+    let begun = Instant::now();
+    // Each pass asks for the generation alone, and for that which objects there are.
+    while agent.stage.answers("C_FindObjectsInit").len() < 4 {
+        assert!(begun.elapsed() < PATIENCE);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(agent.stage.answers("C_GetAttributeValue").is_empty());
+    assert!(agent.stage.answers("C_Initialize").is_empty());
+    client.write_secret(write("b", "k", b"v")).await.unwrap();
+    assert_eq!(list(&mut client).await.paths, ["a", "b"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_own_writes_show_at_once_however_many_passes_are_under_way() {
+    let passes = Passes {
+        every: Duration::from_micros(1),
+        ..often(Renewal::Never, false)
+    };
+    let agent = Agent::with(|_| {}, passes).await;
+    let mut client = agent.client();
+    for number in 1..=200 {
+        client.write_secret(write("a", "k", b"v")).await.unwrap();
+        let now = list(&mut client).await;
+        assert_eq!(now.entries[0].version, number);
+    }
+}

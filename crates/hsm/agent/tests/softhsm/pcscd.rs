@@ -1,0 +1,121 @@
+//! pcscd is kept running. What runs here is a stand-in that listens and nothing else.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use trustplane_hsm_agent::pcscd::Pcscd;
+use trustplane_process::backoff::Backoff;
+
+use crate::process::{kill, lives};
+use crate::stage::{PATIENCE, Stage};
+
+/// What the stand-in does.
+pub fn daemon(stage: &Stage) {
+    fs::write(stage.folder().join("pcscd.pid"), std::process::id().to_string()).unwrap();
+    let stubborn = stage.folder().join("stubborn").exists();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let _runtime = runtime.enter();
+    // From here on the signal does nothing.
+    let kind = tokio::signal::unix::SignalKind::terminate();
+    let _deaf = stubborn.then(|| tokio::signal::unix::signal(kind).unwrap());
+    if stage.folder().join("mute").exists() {
+        std::thread::sleep(PATIENCE);
+    }
+    let listener = UnixListener::bind(stage.folder().join("pcscd.comm")).unwrap();
+    for connection in listener.incoming() {
+        drop(connection);
+    }
+}
+
+struct Run {
+    runs: watch::Receiver<bool>,
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
+    let pcscd = Pcscd {
+        program: stage.program("pcscd"),
+        socket: stage.folder().join("pcscd.comm"),
+        patience,
+        grace,
+        backoff: Backoff {
+            first: Duration::from_millis(10),
+            max: Duration::from_millis(50),
+        },
+    };
+    let (told, runs) = watch::channel(false);
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(pcscd.run(told, stop.clone()));
+    Run { runs, stop, task }
+}
+
+impl Run {
+    async fn until(&mut self, wanted: bool) {
+        let reached = tokio::time::timeout(PATIENCE, self.runs.wait_for(|runs| *runs == wanted)).await;
+        assert!(reached.is_ok(), "waited for pcscd to be {wanted}");
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.task).await.unwrap().unwrap();
+        assert!(!*self.runs.borrow());
+    }
+}
+
+fn id(stage: &Stage) -> u32 {
+    let file: PathBuf = stage.folder().join("pcscd.pid");
+    fs::read_to_string(file).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_is_missed_and_started_again_and_ends_with_us() {
+    let stage = Stage::new();
+    // What an earlier one has left over is no listener.
+    drop(UnixListener::bind(stage.folder().join("pcscd.comm")).unwrap());
+    let mut run = run(&stage, PATIENCE, PATIENCE);
+    run.until(true).await;
+    for _ in 0..3 {
+        let before = id(&stage);
+        kill(before);
+        run.until(false).await;
+        run.until(true).await;
+        assert_ne!(id(&stage), before);
+    }
+    let last = id(&stage);
+    assert!(lives(last));
+    run.end().await;
+    assert!(!lives(last));
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_end_by_itself_is_killed() {
+    let stage = Stage::new();
+    fs::write(stage.folder().join("stubborn"), "").unwrap();
+    let mut run = run(&stage, PATIENCE, Duration::from_millis(200));
+    run.until(true).await;
+    let last = id(&stage);
+    run.end().await;
+    assert!(!lives(last));
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_listen_is_no_daemon() {
+    let stage = Stage::new();
+    fs::write(stage.folder().join("mute"), "").unwrap();
+    let mut run = run(&stage, Duration::from_secs(2), PATIENCE);
+    crate::stage::eventually("it is started", || stage.folder().join("pcscd.pid").exists()).await;
+    let first = id(&stage);
+    fs::remove_file(stage.folder().join("mute")).unwrap();
+    run.until(true).await;
+    assert_ne!(id(&stage), first);
+    assert!(!lives(first));
+    run.end().await;
+}
