@@ -10,11 +10,16 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 struct Capabilities {
     #[command(flatten)]
     sync: trustplane_sync_controller::SyncArgs,
+    #[command(flatten)]
+    hsm: trustplane_hsm_controller::HsmArgs,
 }
 
 /// The capabilities of this build, in the order in which they start.
 fn capabilities(arguments: Capabilities) -> Vec<trustplane_kit::manager::Capability> {
-    vec![trustplane_sync_controller::capability(arguments.sync)]
+    vec![
+        trustplane_sync_controller::capability(arguments.sync),
+        trustplane_hsm_controller::capability(arguments.hsm),
+    ]
 }
 
 fn main() -> ExitCode {

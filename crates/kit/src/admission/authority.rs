@@ -142,6 +142,27 @@ impl SharedAuthority {
         Err(AuthorityError::Contended(name.to_owned()))
     }
 
+    /// The CA for a dry run, which writes nothing: where there is none that could sign, it has one of its own.
+    pub async fn rehearse(
+        clients: &Clients,
+        (namespace, name): (&str, &str),
+        options: AuthorityOptions,
+    ) -> Result<Authority, AuthorityError> {
+        let unusable = |source| AuthorityError::Unusable {
+            name: name.to_owned(),
+            source,
+        };
+        let kept = KeptSecret::new(clients.call.clone(), namespace, name);
+        let (found, now) = (kept.read().await?, options.clock.now());
+        let stored = found
+            .state
+            .map(|state| Authority::resume(NAME, options.policy, state));
+        match stored.transpose().map_err(unusable)? {
+            Some(stored) if stored.can_sign(now) => Ok(stored),
+            _ => Authority::create(NAME, options.policy, now).map_err(unusable),
+        }
+    }
+
     /// What keeping the CA needs on the API server. The installation makes the Secret, empty, and removes it: so no right
     /// to create Secrets is needed, and nothing stays behind.
     pub fn rights(name: &str) -> Rights {

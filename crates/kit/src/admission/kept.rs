@@ -21,7 +21,7 @@ pub(super) struct KeptSecret {
 pub(super) struct Found {
     /// Which version it was.
     pub seen: Expect,
-    /// The CA; `None` while the Secret is empty.
+    /// The CA; `None` while the Secret has none of ours.
     pub state: Option<AuthorityState>,
 }
 
@@ -45,7 +45,8 @@ impl KeptSecret {
             .map_err(|source| AuthorityError::Read { name: name(), source })?;
         let data: BTreeMap<String, Vec<u8>> =
             kept.data.into_iter().map(|(key, value)| (key, value.0)).collect();
-        let state = (!data.is_empty()).then(|| AuthorityState::from_data(&data));
+        // Entries of a system whose place we take stay, beside ours.
+        let state = AuthorityState::is_in(&data).then(|| AuthorityState::from_data(&data));
         Ok(Found {
             seen: kept.metadata.into(),
             state: state

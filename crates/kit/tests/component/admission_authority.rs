@@ -14,7 +14,8 @@ use trustplane_testkit::DEADLINE;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Fault, Gate, Match, Rule, Verb};
 
-use crate::admission_rig::{ANNOUNCED, POLICY, Rig, SECRET, clock};
+use crate::admission_rig::{ANNOUNCED, POLICY, Rig, SECRET, clock, options};
+use crate::write_rig::clients;
 
 fn current(shared: &SharedAuthority) -> Arc<Authority> {
     shared.subscribe().borrow().clone()
@@ -170,6 +171,35 @@ async fn a_secret_that_was_emptied_gets_back_what_everybody_trusts() -> Result<(
     one.refresh().await?;
     other.refresh().await?;
     mark.since().await?.by_account(&rig.account).assert_silent();
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rehearsal_reads_the_authority_and_writes_none() -> Result<()> {
+    let (rig, clock) = (Rig::new("rehearse-ca").await?, clock());
+    let home = (rig.sandbox.namespace(), SECRET);
+    let clients = clients(&rig.instance("rehearsal").await?, Fence::always())?;
+    let made = SharedAuthority::rehearse(&clients, home, options(&clock)).await?;
+    assert!(made.can_sign(clock.now()));
+    assert_eq!(rig.proxy.requests(&writes()).len(), 0);
+    let kept = rig.open("one", Fence::always(), &clock).await??;
+    let read = SharedAuthority::rehearse(&clients, home, options(&clock)).await?;
+    assert_eq!(read.state(), current(&kept).state());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_secret_of_another_system_gets_ours_beside_theirs() -> Result<()> {
+    let (rig, clock) = (Rig::new("theirs-ca").await?, clock());
+    let theirs = Patch::Merge(json!({ "stringData": { "tls.crt": "a", "tls.key": "b" } }));
+    rig.secrets()
+        .patch(SECRET, &PatchParams::default(), &theirs)
+        .await?;
+    let one = rig.open("one", Fence::always(), &clock).await??;
+    let kept = rig.secrets().get(SECRET).await?.data.unwrap_or_default();
+    assert_eq!(kept["tls.crt"].0, b"a");
+    let other = rig.open("other", Fence::closed(), &clock).await??;
+    assert_same(&one, &other);
     Ok(())
 }
 

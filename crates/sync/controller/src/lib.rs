@@ -47,6 +47,8 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         name: "sync",
         about: "writes the Secrets that pods ask for in an annotation",
         crds: kinds,
+        policies: Vec::new,
+        at_home: false,
         rights,
         least: Some(least),
         lease_before: Some("jasm.codnod.io"),

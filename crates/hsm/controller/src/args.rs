@@ -1,0 +1,208 @@
+//! The arguments of the capability.
+
+use clap::{Args, ValueEnum};
+use jiff::SignedDuration;
+
+use trustplane_hsm_core::rules::Rules;
+
+use crate::assembly::Setup;
+use crate::pki::Lives;
+
+/// How the capability works.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "HSM tokens")]
+pub struct HsmArgs {
+    /// Serve the HSMDevices of these namespaces, separated by commas; without it those of our own. They make us run pods with
+    /// paths of the node
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    hsm_namespaces: Option<Vec<String>>,
+    /// Image of agents
+    #[arg(long, alias = "agent-image", default_value = concat!("trustplane/agent:", env!("CARGO_PKG_VERSION")), value_name = "IMAGE")]
+    hsm_agent_image: String,
+    /// Image of discovery pods
+    #[arg(long, alias = "discovery-image", default_value = concat!("trustplane/discovery:", env!("CARGO_PKG_VERSION")), value_name = "IMAGE")]
+    hsm_discovery_image: String,
+    /// When nodes pull these images
+    #[arg(long, value_enum, default_value_t, value_name = "POLICY")]
+    hsm_image_pull_policy: PullPolicy,
+    /// Secrets with credentials for the registry of these images, separated by commas; they have to be in every namespace that is
+    /// served
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    hsm_image_pull_secrets: Vec<String>,
+    /// Directories of nodes that tokens of discovery.static may use, and what is below them, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "PATHS", value_parser = absolute)]
+    hsm_host_directories: Vec<String>,
+    /// Service account of discovery pods; it has to be in every namespace that is served
+    #[arg(long, default_value = "trustplane-discovery", value_name = "NAME")]
+    hsm_discovery_service_account: String,
+    /// Where nodes have sysfs
+    #[arg(long, default_value = "/sys", value_name = "PATH", value_parser = absolute)]
+    hsm_sysfs_path: String,
+    /// Where nodes have device files
+    #[arg(long, default_value = "/dev", value_name = "PATH", value_parser = absolute)]
+    hsm_dev_path: String,
+    /// Where the kubelet of nodes looks for device plugins
+    #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "PATH", value_parser = absolute)]
+    hsm_plugin_dir: String,
+    /// User that agents run as; 0 where the device files of tokens belong to root
+    #[arg(long, default_value_t = 65532, value_name = "UID")]
+    hsm_agent_user: i64,
+    /// Groups of nodes that may open the device files of tokens, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "GIDS")]
+    hsm_agent_groups: Vec<i64>,
+    /// PKCS#11 module of HSMDevices that name none, as a path in the image of agents
+    #[arg(long, value_name = "PATH", value_parser = absolute)]
+    hsm_library: Option<String>,
+    /// Priority class of agents and discovery pods
+    #[arg(long, value_name = "NAME")]
+    hsm_priority_class: Option<String>,
+    /// How long the certificate of an agent lives
+    #[arg(long, alias = "agent-tls-leaf-validity", default_value = "2160h", value_name = "DURATION", value_parser = duration)]
+    hsm_leaf_validity: SignedDuration,
+    /// How long before its end the certificate of an agent is replaced
+    #[arg(long, alias = "agent-tls-renew-before", default_value = "720h", value_name = "DURATION", value_parser = duration)]
+    hsm_renew_before: SignedDuration,
+}
+
+/// When nodes pull an image.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum PullPolicy {
+    /// Each time a pod starts
+    Always,
+    /// When they do not have it
+    #[default]
+    IfNotPresent,
+    /// Never: somebody else puts it there
+    Never,
+}
+
+/// Arguments that cannot be carried out.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum ArgsError {
+    /// Nobody would be served.
+    #[error("--hsm-namespaces: must name at least one namespace")]
+    NoNamespace,
+    /// Certificates would be replaced all the time.
+    #[error("--hsm-renew-before: must be less than --hsm-leaf-validity")]
+    RenewBefore,
+}
+
+impl HsmArgs {
+    /// What the admin chose, for an installation in this namespace.
+    pub(crate) fn setup(&self, home: &str) -> Result<Setup, ArgsError> {
+        let namespaces = match &self.hsm_namespaces {
+            None => [home.to_owned()].into(),
+            Some(named) => named.iter().filter(|name| !name.is_empty()).cloned().collect(),
+        };
+        let lives = Lives {
+            leaf: self.hsm_leaf_validity,
+            renew_before: self.hsm_renew_before,
+        };
+        let rules = Rules {
+            manager_namespace: home.to_owned(),
+            namespaces,
+            host_directories: self.hsm_host_directories.clone(),
+            agent_image: self.hsm_agent_image.clone(),
+            discovery_image: self.hsm_discovery_image.clone(),
+            pull_policy: format!("{:?}", self.hsm_image_pull_policy),
+            pull_secrets: self.hsm_image_pull_secrets.clone(),
+            discovery_account: self.hsm_discovery_service_account.clone(),
+            sysfs: self.hsm_sysfs_path.clone(),
+            dev: self.hsm_dev_path.clone(),
+            plugin_dir: self.hsm_plugin_dir.clone(),
+            agent_user: self.hsm_agent_user,
+            agent_groups: self.hsm_agent_groups.clone(),
+            library: self.hsm_library.clone(),
+            priority_class: self.hsm_priority_class.clone(),
+        };
+        if rules.namespaces.is_empty() {
+            return Err(ArgsError::NoNamespace);
+        }
+        if lives.renew_before >= lives.leaf {
+            return Err(ArgsError::RenewBefore);
+        }
+        Ok(Setup { rules, lives })
+    }
+}
+
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    parsed
+        .ok()
+        .filter(|span| *span >= SignedDuration::from_mins(1))
+        .ok_or_else(|| "must be a duration of at least a minute, such as 720h".to_owned())
+}
+
+/// A path from the root, without steps back: it decides what of a node a pod sees.
+fn absolute(text: &str) -> Result<String, String> {
+    let path = text.trim_end_matches('/');
+    let mut parts = path.split('/').skip(1);
+    let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    if path.starts_with('/') && parts.all(plain) {
+        Ok(path.to_owned())
+    } else {
+        Err("must be a path from the root, such as /var/lib/tokens, without `.` and `..`".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        hsm: HsmArgs,
+    }
+
+    fn setup(arguments: &[&str]) -> Result<Setup, ArgsError> {
+        let all = std::iter::once("manager").chain(arguments.iter().copied());
+        Arguments::try_parse_from(all).unwrap().hsm.setup("home")
+    }
+
+    #[test]
+    fn without_arguments_our_own_namespace_is_served_and_no_directory_is_allowed() {
+        let Setup { rules, lives } = setup(&[]).unwrap();
+        assert_eq!(rules.namespaces, ["home".to_owned()].into());
+        assert!(rules.host_directories.is_empty() && !rules.allows("/tmp"));
+        assert_eq!(
+            (rules.pull_policy.as_str(), lives),
+            ("IfNotPresent", Lives::default())
+        );
+    }
+
+    #[test]
+    fn the_names_of_the_original_mean_the_same() {
+        let said = setup(&[
+            "--agent-image=a:1",
+            "--discovery-image=d:1",
+            "--agent-tls-leaf-validity=48h",
+            "--agent-tls-renew-before=24h",
+        ]);
+        let Setup { rules, lives } = said.unwrap();
+        assert_eq!(
+            (rules.agent_image.as_str(), rules.discovery_image.as_str()),
+            ("a:1", "d:1")
+        );
+        assert_eq!(lives.leaf, SignedDuration::from_hours(48));
+        assert_eq!(lives.renew_before, SignedDuration::from_hours(24));
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_refused() {
+        assert_eq!(setup(&["--hsm-namespaces="]).unwrap_err(), ArgsError::NoNamespace);
+        let always = setup(&["--hsm-leaf-validity=24h", "--hsm-renew-before=24h"]);
+        assert_eq!(always.unwrap_err(), ArgsError::RenewBefore);
+        for bad in ["tmp", "", "/a/../b", "/a/./b", "/", "/a//b"] {
+            let argument = format!("--hsm-host-directories={bad}");
+            assert!(
+                Arguments::try_parse_from(["manager", &argument]).is_err(),
+                "{bad:?}"
+            );
+        }
+        assert_eq!(absolute("/var/lib/tokens/"), Ok("/var/lib/tokens".to_owned()));
+    }
+}

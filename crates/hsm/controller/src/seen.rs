@@ -1,0 +1,223 @@
+//! What is kept of the objects that are watched.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::Value;
+use trustplane_api::hsm::record::{Record, STATE};
+use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
+use trustplane_kit::watch::{Payload, Project, ProjectError};
+use trustplane_plan::{Meta, ObjectRef};
+
+/// The label of an agent's pods, and the selector of its Deployment.
+pub(crate) const APP: &str = "app";
+
+/// What is kept of an HSMDevice.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SeenDevice {
+    pub spec: HsmDeviceSpec,
+}
+
+/// What is kept of a pool.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SeenPool {
+    #[serde(default)]
+    pub spec: HsmPoolSpec,
+    #[serde(default)]
+    pub status: Value,
+}
+
+/// What is kept of a DaemonSet.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SeenDaemonSet {
+    pub spec: DaemonSetSpec,
+    #[serde(default)]
+    pub status: DaemonSetStatus,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct DaemonSetSpec {
+    pub selector: Selector,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Selector {
+    #[serde(default)]
+    pub match_labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DaemonSetStatus {
+    pub desired_number_scheduled: i32,
+}
+
+/// What is kept of a ConfigMap: the record of an agent.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SeenRecord {
+    #[serde(default)]
+    data: BTreeMap<String, String>,
+}
+
+impl SeenRecord {
+    /// What it says, if that can be read.
+    pub fn read(&self) -> Option<Record> {
+        read_record(&self.data)
+    }
+}
+
+/// A record with tries that make no sense still says how its agent is doing, if that much can be read: the rest matters to the
+/// agent alone. It is never taken for an empty one.
+fn read_record(data: &BTreeMap<String, String>) -> Option<Record> {
+    Record::read(data).ok().or_else(|| {
+        let state = data.get(STATE).map(|state| (STATE.to_owned(), state.clone()));
+        let read = Record::read(&state.into_iter().collect()).ok();
+        read.filter(|read| *read != Record::default())
+    })
+}
+
+/// What is kept of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeenPod {
+    /// What a discovery pod reports; no annotation is kept but this.
+    pub report: Option<Arc<str>>,
+    pub node: Option<String>,
+    pub phase: String,
+    /// Why it failed.
+    pub reason: Option<String>,
+    ip: Option<IpAddr>,
+}
+
+impl SeenPod {
+    /// Where it can be reached.
+    pub fn address(&self) -> Option<IpAddr> {
+        self.ip.filter(|_| self.phase == "Running")
+    }
+}
+
+/// Keeps a [`SeenPod`] of each pod, and finds those of an agent by its name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pods;
+
+#[derive(Deserialize)]
+struct Pod {
+    metadata: Annotated,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+struct Annotated {
+    annotations: Option<Annotations>,
+}
+
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "hsm.j5t.io/device-report")]
+    report: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    node_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    phase: Option<String>,
+    reason: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+}
+
+impl Project for Pods {
+    type Out = SeenPod;
+
+    fn payload(&self) -> Payload {
+        Payload::Full
+    }
+
+    fn project(&self, _meta: &Meta, json: &str) -> Result<SeenPod, ProjectError> {
+        let Pod {
+            metadata,
+            spec,
+            status,
+        } = serde_json::from_str(json)?;
+        Ok(SeenPod {
+            report: metadata
+                .annotations
+                .and_then(|annotations| annotations.report)
+                .map(Arc::from),
+            node: spec.node_name,
+            phase: status.phase.unwrap_or_default(),
+            reason: status.reason,
+            ip: status.pod_ip.and_then(|ip| ip.parse().ok()),
+        })
+    }
+
+    fn names(meta: &Meta, _out: &SeenPod) -> Vec<ObjectRef> {
+        let agent = meta.labels.get(APP);
+        agent
+            .map(|agent| ObjectRef::new(meta.object.namespace(), agent))
+            .into_iter()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trustplane_api::hsm::names::REPORT_ANNOTATION;
+    use trustplane_plan::Keep;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_kept_without_what_nobody_needs() {
+        let body = json!({
+            "metadata": {
+                "name": "p", "namespace": "n", "labels": { "app": "agent" },
+                "annotations": { REPORT_ANNOTATION: "{}", "other": "x" },
+            },
+            "spec": { "nodeName": "node", "containers": [] },
+            "status": { "phase": "Running", "podIP": "10.0.0.7" },
+        })
+        .to_string();
+        let meta = Meta::decode(&body, &Keep::default()).unwrap();
+        let pod = Pods.project(&meta, &body).unwrap();
+        assert_eq!(pod.report.as_deref(), Some("{}"));
+        assert_eq!(pod.address(), Some([10, 0, 0, 7].into()));
+        assert_eq!(Pods::names(&meta, &pod), [ObjectRef::new(Some("n"), "agent")]);
+        let pending = body.replace("Running", "Pending");
+        assert_eq!(Pods.project(&meta, &pending).unwrap().address(), None);
+    }
+
+    #[test]
+    fn a_pod_that_is_hardly_there_is_read() {
+        let body = r#"{"metadata":{"name":"p"}}"#;
+        let meta = Meta::decode(body, &Keep::default()).unwrap();
+        let pod = Pods.project(&meta, body).unwrap();
+        assert_eq!((pod.report.clone(), pod.address()), (None, None));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_not_an_empty_one() {
+        let data = |entries: &[(&str, &str)]| -> BTreeMap<String, String> {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            entries.iter().map(owned).collect()
+        };
+        assert_eq!(read_record(&data(&[])), Some(Record::default()));
+        assert_eq!(read_record(&data(&[("tries", "?")])), None);
+        assert_eq!(read_record(&data(&[("tries", "?"), ("state", "?")])), None);
+        let state = r#"{"phase":"Serving","since":"2026-01-01T00:00:00Z"}"#;
+        let read = read_record(&data(&[("tries", "?"), ("state", state)])).unwrap();
+        assert!(read.state.is_some());
+    }
+}

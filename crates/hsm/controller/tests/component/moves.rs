@@ -1,0 +1,69 @@
+//! Tokens that move.
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+use trustplane_testkit::{DEADLINE, wait_for_some};
+
+use crate::stage::{AGENT, SERIAL, Stage, entry, node, report, says, token};
+
+fn node_of(deployment: &Deployment) -> Option<String> {
+    let annotations = deployment.metadata.annotations.as_ref()?;
+    annotations.get("hsm.j5t.io/node").cloned()
+}
+
+#[tokio::test]
+async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Result<()> {
+    let (stage, _, running) = Stage::serving("moves").await?;
+    let before: Secret = stage.there(&format!("{AGENT}-tls")).await?;
+    stage.there::<ConfigMap>(AGENT).await?;
+    stage.record(AGENT, json!({ "tries": "[]" })).await?;
+    let deployments = stage.api::<Deployment>();
+    let old = deployments.get(AGENT).await?;
+    assert_eq!(node_of(&old).as_deref(), Some("node-1"));
+    // It was pulled out here, and put in there.
+    let mut lost = token(SERIAL);
+    lost["available"] = false.into();
+    says(&stage.sandbox, "pico-discovery-node-1", &report("pico", &[lost])).await?;
+    node(
+        &stage.sandbox,
+        "pico",
+        "node-2",
+        &report("pico", &[token(SERIAL)]),
+    )
+    .await?;
+    wait_for_some(&deployments, AGENT, DEADLINE, |live| {
+        node_of(live).as_deref() == Some("node-2") && live.metadata.uid != old.metadata.uid
+    })
+    .await?;
+    let record = stage.api::<ConfigMap>().get(AGENT).await?;
+    assert_eq!(record.data.unwrap_or_default()["tries"], "[]");
+    let after: Secret = stage.there(&format!("{AGENT}-tls")).await?;
+    assert_eq!(entry(&before, "record.key"), entry(&after, "record.key"));
+    assert_eq!(before.metadata.uid, after.metadata.uid);
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn a_token_with_a_new_number_gets_a_new_pod() -> Result<()> {
+    let (stage, _, running) = Stage::serving("replug").await?;
+    let deployments = stage.api::<Deployment>();
+    let mut replugged = token(SERIAL);
+    replugged["devicePath"] = "/dev/bus/usb/001/017".into();
+    says(
+        &stage.sandbox,
+        "pico-discovery-node-1",
+        &report("pico", &[replugged]),
+    )
+    .await?;
+    wait_for_some(&deployments, AGENT, DEADLINE, |live| {
+        let template = live.spec.as_ref().and_then(|spec| spec.template.metadata.clone());
+        let annotations = template
+            .and_then(|metadata| metadata.annotations)
+            .unwrap_or_default();
+        annotations.values().any(|value| value == "/dev/bus/usb/001/017")
+    })
+    .await?;
+    stage.kill(running).await
+}

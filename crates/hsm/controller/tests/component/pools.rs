@@ -1,0 +1,171 @@
+//! Pools: what nodes report, and what of it counts.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use trustplane_api::hsm::HsmPool;
+use trustplane_process::clock::ManualClock;
+
+use crate::stage::{AGENT, SERIAL, Stage, device, node, pico, pod, report, says, token};
+
+#[tokio::test]
+async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
+    let (stage, _, running) = Stage::serving("report").await?;
+    let status = stage
+        .pool("pico-pool", |status| status.available_devices == 1)
+        .await?;
+    assert_eq!(
+        (status.phase.as_deref(), status.total_devices),
+        (Some("Ready"), 1)
+    );
+    let found = &status.aggregated_devices[0];
+    assert_eq!(found.serial_number.as_deref(), Some(SERIAL));
+    // The report did not name its node: it is that of the pod.
+    assert_eq!((found.node_name.as_str(), found.available), ("node-1", true));
+    assert!(status.reporting_pods[0].fresh && status.reporting_pods[0].devices_found == 1);
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn pods_that_copy_labels_do_not_count() -> Result<()> {
+    let stage = Stage::new("impostor").await?;
+    let (_, running) = stage.start("first").await?;
+    device(&stage.sandbox, "pico", pico()).await?;
+    let set: DaemonSet = stage.there("pico-discovery").await?;
+    let labels = set.spec.unwrap().selector.match_labels.unwrap();
+    // It has an owner of its own: a DaemonSet takes in whoever has none.
+    let owner = device(&stage.sandbox, "other", pico()).await?;
+    let owner = json!({
+        "apiVersion": "hsm.j5t.io/v1alpha1", "kind": "HSMDevice", "name": "other", "uid": owner.metadata.uid,
+        "controller": true,
+    });
+    let stranger = json!({ "name": "stranger", "labels": labels, "ownerReferences": [owner] });
+    pod(&stage.sandbox, stranger, "node-9").await?;
+    says(&stage.sandbox, "stranger", &report("pico", &[token("evil")])).await?;
+    node(
+        &stage.sandbox,
+        "pico",
+        "node-1",
+        &report("pico", &[token(SERIAL)]),
+    )
+    .await?;
+    let status = stage
+        .pool("pico-pool", |status| status.available_devices > 0)
+        .await?;
+    let serials: Vec<_> = status
+        .aggregated_devices
+        .iter()
+        .map(|found| &found.serial_number)
+        .collect();
+    assert_eq!(serials, [&Some(SERIAL.to_owned())]);
+    assert_eq!(status.reporting_pods.len(), 1, "{:?}", status.reporting_pods);
+    stage.there::<Deployment>(AGENT).await?;
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn devices_that_share_a_node_do_not_disturb_each_other() -> Result<()> {
+    let stage = Stage::new("shared").await?;
+    let (_, running) = stage.start("first").await?;
+    device(&stage.sandbox, "pico", pico()).await?;
+    let mut nitro = pico();
+    nitro["discovery"]["usb"] = json!([{ "vendorId": "20a0", "productId": "4230" }]);
+    device(&stage.sandbox, "nitro", nitro).await?;
+    node(
+        &stage.sandbox,
+        "pico",
+        "node-1",
+        &report("pico", &[token(SERIAL)]),
+    )
+    .await?;
+    let pod = node(
+        &stage.sandbox,
+        "nitro",
+        "node-1",
+        &report("nitro", &[token("n1")]),
+    )
+    .await?;
+    let only = |status: &trustplane_api::hsm::HsmPoolStatus, serial: &str| {
+        let all = &status.aggregated_devices;
+        all.len() == 1 && all[0].serial_number.as_deref() == Some(serial)
+    };
+    stage.pool("pico-pool", |status| only(status, SERIAL)).await?;
+    stage.pool("nitro-pool", |status| only(status, "n1")).await?;
+    // A report for another device is none for this one.
+    says(&stage.sandbox, &pod, &report("pico", &[token("p2")])).await?;
+    stage
+        .pool("nitro-pool", |status| {
+            let told = status
+                .reporting_pods
+                .iter()
+                .any(|pod| pod.error.is_some() || !pod.fresh);
+            told || status.phase.as_deref() != Some("Ready")
+        })
+        .await?;
+    stage.pool("pico-pool", |status| only(status, SERIAL)).await?;
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn a_node_that_falls_silent_is_noticed_and_its_agent_keeps_serving() -> Result<()> {
+    let mut stage = Stage::new("silent").await?;
+    let clock = Arc::new(ManualClock::new(Timestamp::now()));
+    stage.options.clock = clock.clone();
+    let (_, running) = stage.start("first").await?;
+    device(&stage.sandbox, "pico", pico()).await?;
+    node(
+        &stage.sandbox,
+        "pico",
+        "node-1",
+        &report("pico", &[token(SERIAL)]),
+    )
+    .await?;
+    let second = node(&stage.sandbox, "pico", "node-2", &report("pico", &[token("f77")])).await?;
+    stage
+        .pool("pico-pool", |status| {
+            status.phase.as_deref() == Some("Ready") && status.available_devices == 2
+        })
+        .await?;
+    stage.there::<Deployment>(AGENT).await?;
+    clock.advance(SignedDuration::from_secs(301));
+    // The second node goes on reporting; its own clock is as far as ours.
+    let mut fresh = report("pico", &[token("f77")]);
+    fresh["lastReportTime"] = json!(trustplane_process::clock::Clock::now(&*clock));
+    says(&stage.sandbox, &second, &fresh).await?;
+    let status = stage
+        .pool("pico-pool", |status| {
+            let fresh: Vec<_> = status.reporting_pods.iter().map(|pod| pod.fresh).collect();
+            fresh == [false, true]
+        })
+        .await?;
+    let available: Vec<_> = status
+        .aggregated_devices
+        .iter()
+        .map(|token| token.available)
+        .collect();
+    assert_eq!(available, [false, true]);
+    // What is there keeps serving, and what is new is still served.
+    stage.there::<Deployment>(AGENT).await?;
+    stage.there::<Deployment>("hsm-agent-pico-f77").await?;
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn a_grace_period_that_somebody_sets_stays() -> Result<()> {
+    let (stage, _, running) = Stage::serving("grace").await?;
+    let pools = stage.api::<HsmPool>();
+    let patch = Patch::Merge(json!({ "spec": { "gracePeriod": "1h" } }));
+    pools.patch("pico-pool", &PatchParams::default(), &patch).await?;
+    // Everything is looked at again, and the DaemonSet is told.
+    let sets = stage.api::<DaemonSet>();
+    trustplane_testkit::wait_for_some(&sets, "pico-discovery", trustplane_testkit::DEADLINE, |set| {
+        serde_json::to_string(&set.spec).is_ok_and(|spec| spec.contains("--grace-period=3600"))
+    })
+    .await?;
+    assert_eq!(pools.get("pico-pool").await?.spec.grace_period, "1h");
+    stage.kill(running).await
+}

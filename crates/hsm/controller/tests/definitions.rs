@@ -1,0 +1,382 @@
+//! What the API server itself lets in: manifests of every generation, with strict validation; and what it refuses, by a message
+//! that names the field and the rule.
+
+use anyhow::{Context, Result};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Client, CustomResourceExt, Resource};
+use serde_json::{Value, json};
+use trustplane_api::hsm::{HsmDevice, HsmPool, HsmSecret, admission};
+use trustplane_testkit::{ControlPlane, DEADLINE, Sandbox, until};
+
+struct Door(Api<DynamicObject>, ApiResource);
+
+impl Door {
+    async fn of<K: Resource<DynamicType = ()>>(sandbox: &Sandbox) -> Result<Self> {
+        let plane = ControlPlane::shared().await?;
+        plane
+            .install(&[HsmDevice::crd(), HsmPool::crd(), HsmSecret::crd()])
+            .await?;
+        let kind = ApiResource::erase::<K>(&());
+        let api = Api::namespaced_with(plane.client()?, sandbox.namespace(), &kind);
+        Ok(Self(api, kind))
+    }
+
+    /// Nothing if it is let in, or what is wrong.
+    async fn refusal(&self, spec: &Value) -> Result<Option<String>> {
+        let object = json!({
+            "apiVersion": self.1.api_version, "kind": self.1.kind, "metadata": {"name": "probe"}, "spec": spec,
+        });
+        let rehearsal = PatchParams {
+            dry_run: true,
+            ..PatchParams::apply("test").validation_strict()
+        };
+        match self.0.patch("probe", &rehearsal, &Patch::Apply(object)).await {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) => Ok(Some(status.message.clone())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn takes(&self, spec: Value) -> Result<()> {
+        assert_eq!(self.refusal(&spec).await?, None, "{spec}");
+        Ok(())
+    }
+
+    async fn refuses(&self, spec: Value, why: &str) -> Result<()> {
+        let told = self.refusal(&spec).await?.unwrap_or_default();
+        assert!(
+            told.contains(why),
+            "{spec} should be refused for {why:?}: {told:?}"
+        );
+        Ok(())
+    }
+}
+
+/// The policies as they ship, with bindings that hold in this namespace alone: others test without them.
+async fn with_policies(sandbox: &Sandbox, door: &Door) -> Result<()> {
+    let client = ControlPlane::shared().await?.client()?;
+    for mut object in admission::policies() {
+        let name = format!(
+            "{}.{}",
+            sandbox.namespace(),
+            object["metadata"]["name"].as_str().context("a name")?
+        );
+        object["metadata"]["name"] = json!(name);
+        if object["kind"] == "ValidatingAdmissionPolicyBinding" {
+            object["spec"]["policyName"] = json!(name);
+            object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {
+                "kubernetes.io/metadata.name": sandbox.namespace(),
+            }}});
+        }
+        apply(&client, &object).await?;
+    }
+    // The API server takes a moment to heed a policy.
+    until("the policy to be heeded", DEADLINE, async || {
+        Ok(door.refusal(&usb(json!([]))).await?.map(drop))
+    })
+    .await
+}
+
+async fn apply(client: &Client, object: &Value) -> Result<()> {
+    let kind = object["kind"].as_str().context("a kind")?;
+    let resource = ApiResource {
+        group: "admissionregistration.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "admissionregistration.k8s.io/v1".to_owned(),
+        kind: kind.to_owned(),
+        plural: match kind {
+            "ValidatingAdmissionPolicy" => "validatingadmissionpolicies".to_owned(),
+            _ => "validatingadmissionpolicybindings".to_owned(),
+        },
+    };
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let name = object["metadata"]["name"].as_str().context("a name")?;
+    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object))
+        .await?;
+    Ok(())
+}
+
+fn usb(usb: Value) -> Value {
+    json!({"deviceType": "PicoHSM", "discovery": {"usb": usb}})
+}
+
+#[tokio::test]
+async fn devices_of_every_generation_are_taken() -> Result<()> {
+    let sandbox = Sandbox::new("generations").await?;
+    let door = Door::of::<HsmDevice>(&sandbox).await?;
+    with_policies(&sandbox, &door).await?;
+    let pkcs11 = json!({
+        "libraryPath": "/usr/lib/libsc-hsm-pkcs11.so", "slotId": 0, "tokenLabel": "MyHSM",
+        "pinSecret": {"name": "pico-hsm-pin", "key": "pin", "namespace": "secrets"},
+    });
+    // The design paper, the first code, and today's.
+    door.takes(
+        json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": true}, "pkcs11": {
+        "libraryPath": "/usr/lib/libsc-hsm-pkcs11.so", "slotId": 0, "pinSecret": {"name": "pico-hsm-pin", "key": "pin"},
+    }}),
+    )
+    .await?;
+    door.takes(json!({
+        "deviceType": "PicoHSM", "discovery": {"usb": {"vendorId": "20a0", "productId": "4230"}}, "pkcs11": pkcs11,
+        "pkcs11LibraryPath": "/usr/lib/other.so", "nodeSelector": {"hsm-type": "pico"}, "maxDevices": 1,
+        "mirroring": {"policy": "ReadOnly", "syncInterval": 60, "targetNodes": ["a"], "primaryNode": "a", "autoFailover": false},
+    }))
+    .await?;
+    door.takes(json!({
+        "deviceType": "SmartCardHSM", "maxDevices": -1,
+        "discovery": {"autoDiscovery": true, "usb": [
+            {"vendorId": "20A0", "productId": "4230", "serialNumber": "DC6A33145E23A42A"},
+            {"vendorId": "04e6", "productId": "5816"},
+        ]},
+        "pkcs11": {"libraryPath": "/usr/lib/opensc-pkcs11.so", "autoProvision": true, "pinSecret": {"name": "p", "key": "k"}},
+    }))
+    .await?;
+    door.takes(json!({
+        "deviceType": "Generic",
+        "discovery": {"devicePath": {"path": "/dev/ttyUSB*", "permissions": "0666"}},
+    }))
+    .await?;
+    // What is new.
+    door.takes(
+        json!({"deviceType": "SoftHSM", "pkcs11": {"exclusive": true}, "discovery": {"static": [{
+            "name": "a", "nodeName": "node-1.example.org", "tokenLabel": "dev a", "libraryPath": "/usr/lib/softhsm/libsofthsm2.so",
+            "environment": [{"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/a/softhsm2.conf"}],
+            "hostDirectories": [{"path": "/var/lib/softhsm/a"}, {"path": "/etc/module", "readOnly": true}],
+        }, {"name": "b", "tokenSerial": "1f2e"}]}}),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn a_device_that_makes_no_sense_is_refused() -> Result<()> {
+    let sandbox = Sandbox::new("devices").await?;
+    let door = Door::of::<HsmDevice>(&sandbox).await?;
+    with_policies(&sandbox, &door).await?;
+    let shape =
+        "spec.discovery.usb: must be an object with vendorId and productId, or a list of 1 to 64 of them";
+    let fields = "spec.discovery.usb: each must have the fields vendorId and productId";
+    let vendor = "spec.discovery.usb.vendorId: must be four hexadecimal digits";
+    let product = "spec.discovery.usb.productId: must be four hexadecimal digits";
+    let good = json!({"vendorId": "20a0", "productId": "4230"});
+    for (selector, why) in [
+        (json!([]), shape),
+        (json!(vec![good.clone(); 65]), shape),
+        (json!("20a0:4230"), fields),
+        (json!([good, "20a0:4230"]), fields),
+        (json!({"vendorId": "20a0"}), fields),
+        (json!([good, {"vendorId": "20a0", "productId": 4230}]), fields),
+        (
+            json!({"vendorId": "20a0", "productId": "4230", "serial": "1"}),
+            fields,
+        ),
+        (json!({"vendorId": "0x20a0", "productId": "4230"}), vendor),
+        (json!({"vendorId": "20a", "productId": "4230"}), vendor),
+        (json!([good, {"vendorId": "20a0", "productId": "423g"}]), product),
+        (
+            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""}),
+            "spec.discovery.usb.serialNumber: must have 1 to 128 characters",
+        ),
+    ] {
+        door.refuses(usb(selector), why).await?;
+    }
+    let token = |token: Value| json!({"deviceType": "SoftHSM", "discovery": {"static": [token]}});
+    let with = |field: &str, value: Value| {
+        let mut fixed = json!({"name": "a", "tokenLabel": "a"});
+        fixed[field] = value;
+        token(fixed)
+    };
+    let at = |field: &str| format!("spec.discovery.static[0].{field}");
+    let mut both = token(json!({"name": "a", "tokenLabel": "a"}));
+    both["discovery"]["usb"] = good.clone();
+    for (spec, why) in [
+        (json!({}), "spec.deviceType".to_owned()),
+        (json!({"deviceType": ""}), "spec.deviceType".to_owned()),
+        (
+            json!({"deviceType": "A", "hsmPath": "x"}),
+            "field not declared in schema".to_owned(),
+        ),
+        (
+            token(json!({"name": "a"})),
+            "must have tokenLabel or tokenSerial".to_owned(),
+        ),
+        (token(json!({"name": "A", "tokenLabel": "a"})), at("name")),
+        (with("nodeName", json!("Node_1")), at("nodeName")),
+        (with("libraryPath", json!("usr/lib/x.so")), at("libraryPath")),
+        (
+            with("environment", json!([{"name": "LD_PRELOAD", "value": "/x.so"}])),
+            "must not change how programs are loaded".to_owned(),
+        ),
+        (
+            with("environment", json!([{"name": "1A", "value": ""}])),
+            at("environment[0].name"),
+        ),
+        (
+            with("hostDirectories", json!([{"path": "/var/../etc"}])),
+            "must not hold '.' or '..' as a part".to_owned(),
+        ),
+        (
+            with("hostDirectories", json!([{"path": "var"}])),
+            at("hostDirectories[0].path"),
+        ),
+        (
+            both,
+            "spec.discovery: static cannot be combined with usb".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "discovery": {"autoDiscovery": true, "static": [{"name": "a", "tokenLabel": "a"}]}}),
+            "static cannot be combined with devicePath or autoDiscovery".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "discovery": {"devicePath": {"path": "/etc/shadow"}}}),
+            "spec.discovery.devicePath.path".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "discovery": {"devicePath": {"path": "/dev/../etc/shadow"}}}),
+            "must not hold '.' or '..' as a part".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "mirroring": {"syncInterval": 4}}),
+            "spec.mirroring.syncInterval".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "pkcs11": {"pinSecret": {"name": "p"}}}),
+            "spec.pkcs11.pinSecret.key".to_owned(),
+        ),
+    ] {
+        door.refuses(spec, &why).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pools_and_secrets_of_every_generation_are_taken_and_senseless_ones_refused() -> Result<()> {
+    let sandbox = Sandbox::new("pools").await?;
+    let pools = Door::of::<HsmPool>(&sandbox).await?;
+    pools.takes(json!({})).await?;
+    pools
+        .takes(json!({"hsmDeviceRef": "pico-hsm", "gracePeriod": "5m"}))
+        .await?;
+    pools
+        .takes(json!({
+            "hsmDeviceRefs": ["pico-hsm"], "gracePeriod": "1h30m0.5s", "mirroring": {"enabled": true, "primaryRole": "primary"},
+        }))
+        .await?;
+    for (period, why) in [
+        ("4s", "must be at least 5s"),
+        ("5", "spec.gracePeriod"),
+        ("", "spec.gracePeriod"),
+        ("-5m", "spec.gracePeriod"),
+    ] {
+        pools.refuses(json!({"gracePeriod": period}), why).await?;
+    }
+    let secrets = Door::of::<HsmSecret>(&sandbox).await?;
+    secrets.takes(json!({})).await?;
+    secrets
+        .takes(json!({
+            "hsmPath": "secrets/appnamespace/appname-secret", "secretName": "appname-secret", "autoSync": true,
+            "secretType": "Opaque", "syncInterval": 300,
+        }))
+        .await?;
+    secrets
+        .takes(json!({
+            "parentRef": {"name": "controller-manager", "namespace": "hsm", "group": "apps", "kind": "Deployment"},
+            "autoSync": false, "secretType": "kubernetes.io/tls", "hsmPath": "a.b/c_d-e",
+        }))
+        .await?;
+    for (path, why) in [
+        ("/a", "must not begin or end with '/'"),
+        ("a//b", "must not begin or end with '/'"),
+        ("a/../b", "must not hold '..'"),
+        ("a/.b", "a part that begins with '.'"),
+        ("a/_metadata", "must not end with '_metadata'"),
+        ("a b", "spec.hsmPath"),
+        ("", "spec.hsmPath"),
+    ] {
+        secrets.refuses(json!({"hsmPath": path}), why).await?;
+    }
+    secrets
+        .refuses(json!({"syncInterval": 4}), "spec.syncInterval")
+        .await?;
+    secrets
+        .refuses(json!({"parentRef": {"namespace": "a"}}), "spec.parentRef.name")
+        .await
+}
+
+#[tokio::test]
+async fn what_is_left_out_means_what_it_meant() -> Result<()> {
+    let sandbox = Sandbox::new("defaults").await?;
+    let devices = Door::of::<HsmDevice>(&sandbox).await?;
+    let made = |door: &Door, spec: Value| {
+        let object = json!({
+            "apiVersion": door.1.api_version, "kind": door.1.kind, "metadata": {"name": "probe"}, "spec": spec,
+        });
+        let api = door.0.clone();
+        async move {
+            let object = api
+                .patch("probe", &PatchParams::apply("test"), &Patch::Apply(object))
+                .await?;
+            anyhow::Ok(object.data["spec"].clone())
+        }
+    };
+    let device = made(
+        &devices,
+        json!({"deviceType": "PicoHSM", "mirroring": {}, "pkcs11": {}}),
+    )
+    .await?;
+    assert_eq!(device["maxDevices"], 10);
+    assert_eq!(device["pkcs11"]["autoProvision"], false);
+    assert_eq!(
+        device["mirroring"],
+        json!({"policy": "None", "syncInterval": 60, "autoFailover": true})
+    );
+    let pools = Door::of::<HsmPool>(&sandbox).await?;
+    assert_eq!(made(&pools, json!({})).await?["gracePeriod"], "5m");
+    let secrets = Door::of::<HsmSecret>(&sandbox).await?;
+    let secret = made(&secrets, json!({"parentRef": {"name": "x"}})).await?;
+    assert_eq!(
+        secret,
+        json!({
+            "parentRef": {"name": "x", "group": "apps", "kind": "Deployment"},
+            "autoSync": true, "secretType": "Opaque", "syncInterval": 30,
+        })
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn fields_that_are_no_longer_wanted_are_warned_of() -> Result<()> {
+    let sandbox = Sandbox::new("deprecated").await?;
+    let door = Door::of::<HsmDevice>(&sandbox).await?;
+    with_policies(&sandbox, &door).await?;
+    let warnings = async |spec: Value| {
+        let object = json!({
+            "apiVersion": door.1.api_version, "kind": door.1.kind, "metadata": {"name": "probe"}, "spec": spec,
+        });
+        let path = format!(
+            "/apis/hsm.j5t.io/v1alpha1/namespaces/{}/hsmdevices?dryRun=All",
+            sandbox.namespace()
+        );
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&object)?.into())?;
+        let answer = ControlPlane::shared().await?.client()?.send(request).await?;
+        anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
+        let told = answer.headers().get_all("warning").iter();
+        let told: Result<Vec<_>, _> = told.map(|warning| warning.to_str().map(str::to_owned)).collect();
+        Ok(told?.join("\n"))
+    };
+    let good = json!({"vendorId": "20a0", "productId": "4230"});
+    assert_eq!(warnings(usb(json!([good]))).await?, "");
+    let old = warnings(json!({
+        "deviceType": "PicoHSM", "discovery": {"usb": good}, "pkcs11LibraryPath": "/m.so", "mirroring": {"enabled": true},
+    }))
+    .await?;
+    for field in [
+        "spec.discovery.usb as an object is deprecated",
+        "spec.pkcs11LibraryPath is deprecated",
+        "spec.mirroring.enabled and primaryRole are deprecated",
+    ] {
+        assert!(old.contains(field), "{field}: {old}");
+    }
+    Ok(())
+}
