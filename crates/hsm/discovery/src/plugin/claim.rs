@@ -1,0 +1,115 @@
+//! Who of several processes does something: the one that holds the lock of a file.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A lock that is held. The kernel lets go of it when the process ends, however that happens.
+#[derive(Debug)]
+pub(super) struct Claim {
+    file: File,
+    path: PathBuf,
+}
+
+/// Which file a name stands for. A new file of the same name is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    /// The number of a file may be given out again; not at the same moment.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    /// Of what is at a path; nothing if there is nothing.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+}
+
+impl Claim {
+    /// Takes the lock; nothing if another has it.
+    pub(super) fn take(path: &Path) -> io::Result<Option<Self>> {
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
+        let file = options.open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let path = path.to_owned();
+        let claim = Self { file, path };
+        // Somebody may have removed the file while we waited for its lock: then others would lock another one.
+        Ok(claim.holds().then_some(claim))
+    }
+
+    /// Whether the file is still the one of that name.
+    pub(super) fn holds(&self) -> bool {
+        let ours = self
+            .file
+            .metadata()
+            .map(|metadata| (metadata.dev(), metadata.ino()));
+        let there = fs::symlink_metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
+        matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
+    }
+
+    /// Lets go, and removes the file.
+    pub(super) fn remove(self) {
+        if self.holds() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_it_and_the_next_takes_it_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = Claim::take(&path).unwrap().unwrap();
+        assert!(first.holds());
+        assert!(Claim::take(&path).unwrap().is_none());
+        drop(first);
+        assert!(Claim::take(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_was_removed_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = Claim::take(&path).unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(!first.holds());
+        let second = Claim::take(&path).unwrap().unwrap();
+        assert!(second.holds() && !first.holds());
+    }
+
+    #[test]
+    fn a_file_that_was_made_anew_is_another_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        assert_eq!(Identity::of(&path), None);
+        fs::write(&path, "").unwrap();
+        let first = Identity::of(&path);
+        assert_eq!(first, Identity::of(&path));
+        // Both are there for a moment, so they have different numbers.
+        fs::write(dir.path().join("next"), "").unwrap();
+        fs::rename(dir.path().join("next"), &path).unwrap();
+        assert_ne!(first, Identity::of(&path));
+    }
+}

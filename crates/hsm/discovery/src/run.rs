@@ -1,0 +1,129 @@
+//! The process: everything put together.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use jiff::Timestamp;
+use trustplane_hsm_core::usb::Tracker;
+use trustplane_hsm_core::usb::report::{Cadence, Reporter};
+use trustplane_kit::clients::{ClientError, Clients, KubeArgs};
+use trustplane_kit::lease::{Fence, Identity};
+use trustplane_process::args;
+use trustplane_process::backoff::Backoff;
+use trustplane_process::clock::SystemClock;
+use trustplane_process::frame::{self, Frame, FrameError};
+use trustplane_process::supervise::SupervisorError;
+
+use crate::args::{Arguments, DiscoveryArgs};
+use crate::eye::Eye;
+use crate::glob::PatternError;
+use crate::metrics::Counts;
+use crate::plugin::Plugin;
+use crate::pod::OwnPod;
+use crate::report::Herald;
+use crate::uevent::Kernel;
+use crate::watch::Watcher;
+
+/// A look takes milliseconds; one that takes this long hangs.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// How long to wait for what an earlier process of this pod has reported.
+const EARLIER: Duration = Duration::from_secs(5);
+
+/// Why the process does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// What every process needs.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The runtime.
+    #[error("cannot start: {0}")]
+    Runtime(#[from] std::io::Error),
+    /// The API server cannot be reached, whenever.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The pattern for device files.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// A part ended.
+    #[error(transparent)]
+    Ended(#[from] SupervisorError),
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let arguments: Arguments = args::parse().unwrap_or_else(|error| error.exit());
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "could not run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), StartError> {
+    frame::runtime()?.block_on(async {
+        let frame = Frame::start(&arguments.common, "discovery").await?;
+        start(&frame, &arguments.discovery, &arguments.kube).await?;
+        Ok(frame.run().await?)
+    })
+}
+
+/// Starts all parts in a process.
+async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(), StartError> {
+    let counts = Counts::register(frame.metrics());
+    let eye = Eye::new(
+        told.sysfs_root.clone(),
+        told.dev_root.clone(),
+        told.selection.clone(),
+    )?;
+    let identity = Identity::new("discovery", env!("CARGO_PKG_VERSION"), Some(&told.pod_name));
+    let client = Clients::new(kube.config().await?, identity, Fence::always())?.call;
+    let pod = OwnPod::new(client, &told.pod_namespace, &told.pod_name, &told.pod_uid);
+
+    let grace = SignedDuration::try_from(told.grace_period).unwrap_or(SignedDuration::MAX);
+    let mut tracker = Tracker::new(told.selection.limit(), grace);
+    resume(&mut tracker, &pod, &told.device_name).await;
+    let heartbeat = frame.liveness().heartbeat("look", LONGEST_LOOK);
+    let watcher = Watcher::new(eye, tracker, Arc::new(SystemClock), counts.clone()).beating(heartbeat);
+
+    let herald = Herald {
+        reporter: Reporter {
+            device: told.device_name.clone(),
+            node: told.node_name.clone(),
+        },
+        sink: pod,
+        cadence: Cadence::new(told.grace_period),
+        backoff: Backoff::default(),
+        clock: Arc::new(SystemClock),
+        counts: counts.clone(),
+    };
+    let plugin = Plugin {
+        dir: told.plugin_dir.clone(),
+        resource: told.resource.clone(),
+        node: told.node_name.clone(),
+        owner: format!("{}_{}_{}", told.pod_namespace, told.device_name, told.pod_uid),
+        check: Plugin::CHECK,
+        backoff: Backoff::default(),
+        counts,
+    };
+    let check = frame.readiness().check("report");
+    let (supervisor, shutdown) = (frame.supervisor(), frame.shutdown());
+    let (pictures, offered) = (watcher.picture(), watcher.picture());
+    supervisor.spawn("report", herald.run(pictures, Some(check), shutdown.token()));
+    supervisor.spawn("plugin", plugin.run(offered, shutdown.token()));
+    supervisor.spawn("watch", watcher.run(Kernel, shutdown.token()));
+    Ok(())
+}
+
+/// Goes on where an earlier process of this pod ended. Without it lost tokens are forgotten, which is no reason not to start.
+async fn resume(tracker: &mut Tracker, pod: &OwnPod, device: &str) {
+    match tokio::time::timeout(EARLIER, pod.earlier(device)).await {
+        Ok(Ok(Some(report))) => tracker.restore(&report.discovered_devices, Timestamp::now()),
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::info!(%error, "starts without an earlier report"),
+        Err(_) => tracing::info!("starts without an earlier report: no answer"),
+    }
+}
