@@ -26,6 +26,11 @@ const ALL: &[Benchmark] = &[
         run: |plane, results| cargo("trustplane-kit", "kit", plane, results),
     },
     Benchmark {
+        name: "hsm",
+        about: "a token through the agent against a raw PKCS#11 loop: reads, writes, list, memory",
+        run: |plane, results| cargo("trustplane-agent", "hsm", plane, results),
+    },
+    Benchmark {
         name: "manager",
         about: "the manager as it ships: start to ready, memory and CPU at rest",
         run: manager::run,

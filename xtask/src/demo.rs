@@ -51,7 +51,10 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn tell(stage: &Stage, exit: bool) -> Result<()> {
-    for (number, scene) in (1..).zip(story::SCENES) {
+    let scenes = story::SCENES
+        .iter()
+        .filter(|scene| !scene.at_home || stage.is_ours());
+    for (number, scene) in (1..).zip(scenes) {
         interrupt::check()?;
         scene.play(number, stage)?;
     }

@@ -2,13 +2,15 @@
 //!
 //! An image is the program, the shared objects that it links and the CA certificates of Debian, and one unprivileged
 //! user. There is no shell and no package manager in it. The recipes are data ([`recipe`]); what a program links is read
-//! from its headers, so nothing has to be listed twice.
+//! from its headers and found by what Debian's packages depend on, so nothing has to be listed twice.
 
 mod binary;
+mod ccid;
 mod debian;
 mod objects;
 pub mod recipe;
 mod rootfs;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,14 +24,17 @@ use trustplane_cluster::node;
 
 pub use binary::{Profile, compile};
 use recipe::{RECIPES, Recipe};
+pub use rootfs::UID;
 
 /// Make container images as OCI archives, without Docker.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  cargo xtask image manager --load dev\n  cargo xtask image --release")]
+#[command(
+    after_help = "Example:\n  cargo xtask image manager agent --load dev\n  cargo xtask image --release"
+)]
 pub struct Args {
-    /// The image to make; without it, all that ship.
-    #[arg(value_parser = PossibleValuesParser::new(recipe::names()))]
-    name: Option<String>,
+    /// The images to make; without a name, all that ship.
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(recipe::names()))]
+    names: Vec<String>,
     /// Compile as for a release, and hold the image to its size budget.
     #[arg(long)]
     release: bool,
@@ -61,11 +66,7 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         Profile::Test
     };
-    for recipe in RECIPES
-        .iter()
-        .filter(|recipe| wanted(recipe, args.name.as_deref()))
-    {
-        let image = build(recipe, profile, &cache, &out)?;
+    for image in build_all(&wanted(&args.names), profile, &cache, &out)? {
         println!(
             "{:<45} {:>6.1} MB  {}",
             image.reference,
@@ -85,21 +86,36 @@ pub fn archives(cache: &Cache) -> PathBuf {
     cache.root().join("images")
 }
 
-fn wanted(recipe: &Recipe, name: Option<&str>) -> bool {
-    name.map_or(recipe.shipped, |name| recipe.name == name)
+fn wanted(names: &[String]) -> Vec<&'static Recipe> {
+    if names.is_empty() {
+        return recipe::shipped().collect();
+    }
+    let named = |recipe: &&Recipe| names.iter().any(|name| name == recipe.name);
+    RECIPES.iter().filter(named).collect()
 }
 
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Makes one image: compiles its binary and writes the archive into `out`.
-pub fn build(recipe: &Recipe, profile: Profile, cache: &Cache, out: &Path) -> Result<Image> {
-    let program = compile(recipe.package, recipe.binary, profile)?;
+/// Makes images: compiles their binaries and writes the archives into `out`.
+pub fn build_all(recipes: &[&Recipe], profile: Profile, cache: &Cache, out: &Path) -> Result<Vec<Image>> {
+    let binaries: Vec<_> = recipes
+        .iter()
+        .map(|recipe| (recipe.package, recipe.binary))
+        .collect();
+    let programs = binary::compile_all(&binaries, profile)?;
+    let pairs = recipes.iter().zip(&programs);
+    pairs
+        .map(|(recipe, program)| build(recipe, program, profile, cache, out))
+        .collect()
+}
+
+fn build(recipe: &Recipe, program: &Path, profile: Profile, cache: &Cache, out: &Path) -> Result<Image> {
     fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
     let scratch = tempfile::tempdir_in(out).context("create a scratch directory")?;
     let stripped = scratch.path().join(recipe.binary);
-    binary::strip(&program, &stripped)?;
+    binary::strip(program, &stripped)?;
 
     let rootfs = rootfs::assemble(recipe, &stripped, &cache.root().join("debian"))
         .with_context(|| format!("put image {} together", recipe.name))?;
@@ -149,4 +165,25 @@ fn labels(recipe: &Recipe, packages: &[String]) -> BTreeMap<String, String> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_name_all_that_ship_are_made_and_each_named_one_once() {
+        let names = |given: &[&str]| {
+            let given: Vec<_> = given.iter().map(|name| (*name).to_owned()).collect();
+            wanted(&given)
+                .iter()
+                .map(|recipe| recipe.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[]), ["manager", "discovery", "agent"]);
+        assert_eq!(
+            names(&["sample-manager", "agent", "agent"]),
+            ["agent", "sample-manager"]
+        );
+    }
 }

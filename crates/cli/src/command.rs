@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cluster::ClusterArgs;
-use crate::{check, version};
+use crate::{check, hsm, version};
 
 /// See and check Trustplane in a cluster.
 #[derive(Debug, Parser)]
@@ -29,6 +29,7 @@ pub struct Cli {
 enum Command {
     Version(version::Args),
     Check(check::Args),
+    Hsm(hsm::Args),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  source <(kubectl trustplane completion bash)")]
     Completion {
@@ -42,6 +43,7 @@ pub async fn run(cli: Cli, out: &mut impl Write) -> Result<ExitCode> {
     match cli.command {
         Command::Version(args) => version::run(&args, &cli.cluster, out).await,
         Command::Check(args) => check::run(&args, &cli.cluster, out).await,
+        Command::Hsm(args) => hsm::run(&args, &cli.cluster, out).await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kubectl-trustplane", out);
             Ok(ExitCode::SUCCESS)
@@ -62,14 +64,13 @@ mod tests {
     fn the_help_explains_every_command_and_flag() {
         let mut command = Cli::command().term_width(100);
         insta::assert_snapshot!("help", command.render_long_help());
-        for name in ["version", "check", "completion"] {
-            let help = command
-                .find_subcommand_mut(name)
-                .unwrap()
-                .clone()
-                .term_width(100)
-                .render_long_help();
-            insta::assert_snapshot!(format!("help_{name}"), help);
+        for name in ["version", "check", "hsm", "hsm test", "completion"] {
+            let parts = name.split(' ');
+            let found = parts.fold(&mut command, |command, part| {
+                command.find_subcommand_mut(part).unwrap()
+            });
+            let help = found.clone().term_width(100).render_long_help();
+            insta::assert_snapshot!(format!("help_{}", name.replace(' ', "_")), help);
         }
     }
 

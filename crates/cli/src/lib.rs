@@ -14,6 +14,7 @@
 mod check;
 mod cluster;
 mod command;
+mod hsm;
 mod installation;
 mod output;
 mod style;

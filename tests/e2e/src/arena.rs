@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tempfile::TempDir;
 use trustplane_cluster::cache::{Cache, Lock};
-use trustplane_cluster::node::{self, Cluster, Count, Options};
+use trustplane_cluster::control_plane;
+use trustplane_cluster::node::{self, Cluster, Count, Node, Options};
 use trustplane_cluster::tools::{Tool, Toolchain};
 
 use crate::chart::helm;
@@ -45,14 +46,23 @@ pub struct Arena {
 impl Arena {
     /// Waits for its turn; starts the cluster and makes the image if nobody did before.
     pub fn enter() -> Result<Self> {
+        Self::with("e2e", Count::One)
+    }
+
+    /// The same with a cluster of two nodes, which goes with the value: it would take time from the others.
+    pub fn of_two_nodes() -> Result<Self> {
+        Self::with("e2e-two", Count::Two)
+    }
+
+    fn with(kind: &str, nodes: Count) -> Result<Self> {
         let cache = Cache::locate()?;
         let run = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-        let name = format!("{}-e2e", run.as_deref().unwrap_or(SHARED));
+        let name = format!("{}-{kind}", run.as_deref().unwrap_or(SHARED));
         let turn = Lock::wait(&cache.clusters().join(format!(".{name}.turn")), "the e2e cluster")?;
         let (own, kubeconfig) = match borrowed() {
             Some(kubeconfig) => (None, kubeconfig),
             None => {
-                let own = Own::up(name, run.is_some())?;
+                let own = Own::up(name, nodes, run.is_some())?;
                 let kubeconfig = own.cluster.control_plane().kubeconfig();
                 (Some(own), kubeconfig)
             }
@@ -65,7 +75,9 @@ impl Arena {
             home: tempfile::tempdir().context("make a home for helm")?,
             _turn: turn,
         };
-        arena.load("sample-manager")?;
+        if nodes == Count::One {
+            arena.load("sample-manager")?;
+        }
         arena
             .remove_definitions()
             .context("clear away what an interrupted test left")?;
@@ -83,6 +95,11 @@ impl Arena {
     /// The address of this machine that pods reach; none where somebody lends us a cluster, which may be anywhere.
     pub fn machine_address(&self) -> Option<Ipv4Addr> {
         self.own.as_ref().map(|own| own.cluster.machine_address())
+    }
+
+    /// Its nodes; none where somebody lends us a cluster.
+    pub fn nodes(&self) -> Option<Vec<Node>> {
+        self.own.as_ref().map(|own| own.cluster.nodes())
     }
 
     /// `kubectl` as a user who may do everything.
@@ -156,19 +173,36 @@ struct Own {
     cluster: Cluster,
     /// Whether it lives for one run. It then sees one image of each name; a cluster that stays would keep an old one.
     of_a_run: bool,
+    /// Whether it goes with the value.
+    goes: bool,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if !self.goes {
+            return;
+        }
+        if let Err(error) = control_plane::down(&self.name) {
+            #[expect(
+                clippy::print_stderr,
+                reason = "a destructor has nobody to return an error to"
+            )]
+            {
+                eprintln!("could not end cluster {}: {error:#}", self.name);
+            }
+        }
+    }
 }
 
 impl Own {
-    fn up(name: String, of_a_run: bool) -> Result<Self> {
-        let options = Options {
-            nodes: Count::One,
-            owner: None,
-        };
+    fn up(name: String, nodes: Count, of_a_run: bool) -> Result<Self> {
+        let options = Options { nodes, owner: None };
         let cluster = node::up(&name, &options)?;
         Ok(Self {
             name,
             cluster,
             of_a_run,
+            goes: nodes == Count::Two,
         })
     }
 

@@ -27,20 +27,22 @@ fn the_demo_tells_its_story_and_clears_up() {
         .lines()
         .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
         .collect();
-    assert_eq!(
-        titles,
-        [
-            "1. A real cluster",
-            "2. Install the chart",
-            "3. One leads, one is warm",
-            "4. It runs with next to no power",
-            "5. Is everything well?",
-            "6. A pod asks for a secret",
-            "7. What nobody allowed is denied",
-        ]
-    );
+    let mut expected = vec![
+        "1. A real cluster",
+        "2. Install the chart",
+        "3. One leads, one is warm",
+        "4. It runs with next to no power",
+        "5. Is everything well?",
+        "6. A pod asks for a secret",
+        "7. What nobody allowed is denied",
+    ];
+    if borrowed().is_none() {
+        expected.extend(["8. Tokens, each with an agent", "9. A secret on a token"]);
+    }
+    assert_eq!(titles, expected);
     for line in [
         "all is well",
+        "password: correct-horse",
         "Secret db synced from env path shop/db",
         "no policy allows this request",
     ] {

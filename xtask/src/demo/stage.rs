@@ -63,13 +63,25 @@ impl Stage {
             interrupt::check()?;
             cluster.load_image(&image.archive)
         });
-        match loaded {
+        let furnished = loaded.context("load the images").and_then(|()| {
+            let nodes = cluster.nodes();
+            let first = nodes.first().context("a cluster without a node")?;
+            ["a", "b"]
+                .iter()
+                .try_for_each(|token| first.make_room_for_token(token, image::UID))
+        });
+        match furnished {
             Ok(()) => Ok(stage),
             Err(error) => {
                 stage.clear()?;
-                Err(error.context("load the images"))
+                Err(error)
             }
         }
+    }
+
+    /// Whether the cluster is one of our own.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.whose, Whose::Ours { .. })
     }
 
     /// Uses a cluster that is there already.
@@ -136,6 +148,9 @@ impl Stage {
             "kubectl get pods --all-namespaces -o wide",
             "kubectl get events --namespace trustplane --sort-by=.lastTimestamp",
             "kubectl logs --namespace trustplane --selector app.kubernetes.io/name=trustplane --tail=30",
+            "kubectl get events --namespace tokens --sort-by=.lastTimestamp",
+            "kubectl get hsmpools,configmaps --namespace tokens -o yaml",
+            "kubectl logs --namespace tokens --selector app.kubernetes.io/component=hsm-agent --tail=30 --prefix",
         ] {
             eprintln!("\n$ {line}");
             match self.run(line) {
@@ -155,6 +170,7 @@ impl Stage {
                     "helm uninstall trustplane --namespace {NAMESPACE} --ignore-not-found --wait"
                 ))?;
                 self.run("kubectl delete --filename docs/guide/examples/shop.yaml --ignore-not-found")?;
+                self.run("kubectl delete namespace tokens --ignore-not-found")?;
                 if !*namespace_was_there {
                     self.run(&format!(
                         "kubectl delete namespace {NAMESPACE} --ignore-not-found"
@@ -181,8 +197,6 @@ fn plugin() -> Result<PathBuf> {
 }
 
 fn images(cache: &Cache) -> Result<Vec<Image>> {
-    let shipped = image::recipe::RECIPES.iter().filter(|recipe| recipe.shipped);
-    shipped
-        .map(|recipe| image::build(recipe, Profile::Test, cache, &image::archives(cache)))
-        .collect()
+    let shipped: Vec<_> = image::recipe::shipped().collect();
+    image::build_all(&shipped, Profile::Test, cache, &image::archives(cache))
 }

@@ -14,6 +14,8 @@ pub struct Scene {
     about: &'static str,
     /// Shell lines, run as they stand here.
     commands: &'static [&'static str],
+    /// Whether it needs what only a node of our own has.
+    pub at_home: bool,
 }
 
 /// The story in its order.
@@ -22,20 +24,25 @@ pub const SCENES: &[Scene] = &[
         title: "A real cluster",
         about: "Kubernetes from source: an API server, etcd, and a node with containerd, in a network namespace of its own.",
         commands: &["kubectl get nodes -o wide", "kubectl get pods --all-namespaces"],
+        at_home: false,
     },
     Scene {
         title: "Install the chart",
         about: "One manager process with two replicas. Its rights are generated from what the code declares.",
         commands: &[
+            "kubectl create namespace tokens",
+            "kubectl label namespace tokens pod-security.kubernetes.io/enforce=privileged",
             "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace \
-             --values docs/guide/examples/sync-values.yaml --wait --timeout 5m",
+             --values docs/guide/examples/sync-values.yaml --values docs/guide/examples/hsm-values.yaml --wait --timeout 5m",
             "kubectl get deployments,pods,services --namespace trustplane",
         ],
+        at_home: false,
     },
     Scene {
         title: "One leads, one is warm",
         about: "The holder of the Lease works; the other replica takes over within seconds when it goes.",
         commands: &["kubectl get lease trustplane-manager --namespace trustplane"],
+        at_home: false,
     },
     Scene {
         title: "It runs with next to no power",
@@ -45,6 +52,7 @@ pub const SCENES: &[Scene] = &[
             "kubectl describe role trustplane-manager --namespace trustplane",
             "kubectl describe clusterrole --selector app.kubernetes.io/instance=trustplane",
         ],
+        at_home: false,
     },
     Scene {
         title: "Is everything well?",
@@ -53,6 +61,7 @@ pub const SCENES: &[Scene] = &[
             "kubectl trustplane version",
             "kubectl trustplane check --namespace trustplane",
         ],
+        at_home: false,
     },
     Scene {
         title: "A pod asks for a secret",
@@ -64,6 +73,7 @@ pub const SCENES: &[Scene] = &[
             "kubectl get events --namespace shop --field-selector involvedObject.name=web,reason=SecretSyncSuccess \
              -o custom-columns=REASON:.reason,MESSAGE:.message",
         ],
+        at_home: false,
     },
     Scene {
         title: "What nobody allowed is denied",
@@ -73,6 +83,30 @@ pub const SCENES: &[Scene] = &[
              -o custom-columns=REASON:.reason,MESSAGE:.message",
             "kubectl get secret loot --namespace shop --ignore-not-found",
         ],
+        at_home: false,
+    },
+    Scene {
+        title: "Tokens, each with an agent",
+        about: "Two tokens of SoftHSM on the node. Each gets an agent of its own, which sets it up and logs in: once.",
+        commands: &[
+            "kubectl apply --filename docs/guide/examples/softhsm.yaml",
+            "kubectl wait deployment --namespace tokens --selector hsm.j5t.io/device=softhsm --for=create --timeout=60s",
+            "kubectl rollout status deployment/hsm-agent-softhsm-a --namespace tokens --timeout=90s",
+            "kubectl rollout status deployment/hsm-agent-softhsm-b --namespace tokens --timeout=90s",
+            "kubectl get hsmdevices,hsmpools,pods --namespace tokens",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a",
+        ],
+        at_home: true,
+    },
+    Scene {
+        title: "A secret on a token",
+        about: "Written and read back through the PKCS#11 module, in the agent's own pod.",
+        commands: &[
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a write shop/db --from-literal password=correct-horse",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a list",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a read shop/db --show",
+        ],
+        at_home: true,
     },
 ];
 

@@ -19,25 +19,54 @@ pub enum Profile {
 
 /// Compiles a binary of a package of ours.
 pub fn compile(package: &str, binary: &str, profile: Profile) -> Result<PathBuf> {
+    let mut programs = compile_all(&[(package, binary)], profile)?;
+    programs
+        .pop()
+        .with_context(|| format!("find what cargo made of {binary}"))
+}
+
+/// Compiles binaries, each given with its package.
+pub fn compile_all(binaries: &[(&str, &str)], profile: Profile) -> Result<Vec<PathBuf>> {
+    match profile {
+        // One call for all: cargo then compiles side by side what is not the same.
+        Profile::Test => build(binaries, profile),
+        // One call for each: cargo unites the features of what it builds together, and the bytes of a program that ships must
+        // not depend on its company.
+        Profile::Release => {
+            let each = binaries
+                .chunks(1)
+                .map(|one| build(one, profile))
+                .collect::<Result<Vec<_>>>()?;
+            Ok(each.concat())
+        }
+    }
+}
+
+fn build(binaries: &[(&str, &str)], profile: Profile) -> Result<Vec<PathBuf>> {
     let mut cargo = run::cargo();
-    cargo.args([
-        "build",
-        "--message-format=json-render-diagnostics",
-        "--bin",
-        binary,
-    ]);
+    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    for (package, binary) in binaries {
+        cargo.args(["--bin", binary]);
+        if profile == Profile::Release {
+            cargo.args(["--package", package]);
+        }
+    }
     match profile {
         // The features of the whole workspace, as the tests use them, or cargo would compile the dependencies again. It adds
         // those of dev-dependencies only if a test is among what it builds: `frame` is a small one.
         Profile::Test => cargo.args(["--workspace", "--test", "frame"]),
-        Profile::Release => cargo.args(["--package", package, "--release"]),
+        Profile::Release => cargo.arg("--release"),
     };
     let output = cargo.stderr(Stdio::inherit()).output().context("start cargo")?;
     if !output.status.success() {
-        bail!("compiling {binary} failed");
+        let names: Vec<_> = binaries.iter().map(|(_, binary)| *binary).collect();
+        bail!("compiling {} failed", names.join(", "));
     }
-    executable(&String::from_utf8_lossy(&output.stdout), binary)
-        .with_context(|| format!("find what cargo made of {binary}"))
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let program = |(_, binary): &(&str, &str)| {
+        executable(&messages, binary).with_context(|| format!("find what cargo made of {binary}"))
+    };
+    binaries.iter().map(program).collect()
 }
 
 /// Writes the program without debug information to `stripped`.

@@ -8,12 +8,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::debian::Package;
+use super::debian::{Lists, Package};
 use crate::run;
+
+/// Where Debian keeps what differs from one architecture to the next.
+pub fn triplet() -> String {
+    format!("{}-linux-gnu", std::env::consts::ARCH)
+}
 
 /// Where the loader looks when it has no cache, in its order.
 fn search_path() -> [String; 4] {
-    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let triplet = triplet();
     [
         format!("lib/{triplet}"),
         format!("usr/lib/{triplet}"),
@@ -22,7 +27,34 @@ fn search_path() -> [String; 4] {
     ]
 }
 
-/// What a program links, by its path in the image.
+/// A program or a shared object in an image.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Where its content is.
+    pub source: PathBuf,
+    /// The Debian package that it is from. Our own programs are from none.
+    pub package: Option<String>,
+}
+
+/// Where packages come from, as far as this module asks.
+pub trait Archive {
+    /// The names of what a package depends on.
+    fn depends(&self, package: &str) -> Vec<String>;
+    /// The package of that name, unpacked.
+    fn fetch(&self, name: &str) -> Result<Package>;
+}
+
+impl Archive for Lists {
+    fn depends(&self, package: &str) -> Vec<String> {
+        self.depends(package).map(str::to_owned).collect()
+    }
+
+    fn fetch(&self, name: &str) -> Result<Package> {
+        self.fetch(name)
+    }
+}
+
+/// What the programs of an image link, by path in the image.
 #[derive(Debug, Default)]
 pub struct Linked {
     /// Files: path in the image, and where the content is.
@@ -30,43 +62,78 @@ pub struct Linked {
     /// Links: path in the image, and the path in the image that it means.
     pub links: BTreeMap<String, String>,
     /// The packages that something was taken from.
-    pub packages: BTreeSet<String>,
+    pub packages: BTreeMap<String, Package>,
 }
 
-/// Finds the loader and every shared object that the programs need, directly and through each other.
-pub fn linked(programs: &[PathBuf], packages: &[Package]) -> Result<Linked> {
+/// Finds the loader and every shared object that the objects need, directly and through each other: in the packages given, and
+/// in what an object's own package depends on.
+pub fn linked(objects: Vec<Object>, packages: &[Package], archive: &impl Archive) -> Result<Linked> {
+    let mut known = packages.to_vec();
     let mut found = Linked::default();
     let mut seen = BTreeSet::new();
-    let mut queue: VecDeque<PathBuf> = programs.iter().cloned().collect();
-    while let Some(program) = queue.pop_front() {
-        if let Some(loader) = interpreter(&program)? {
-            let (package, real) = packages
-                .iter()
-                .find_map(|package| Some((package, resolve(&package.root, loader.trim_start_matches('/'))?)))
-                .with_context(|| format!("find the loader {loader}"))?;
-            let path = format!("/{}", real.strip_prefix(&package.root)?.display());
-            if path != loader {
-                found.links.insert(loader, path.clone());
-            }
-            found.files.insert(path, real);
-            found.packages.insert(package.name.clone());
+    let mut queue = VecDeque::from(objects);
+    while let Some(object) = queue.pop_front() {
+        if let Some(loader) = interpreter(&object.source)? {
+            found.add_loader(loader, &known)?;
         }
-        for name in needed(&program)? {
+        for name in needed(&object.source)? {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let Some((package, path, real)) = find(&name, packages) else {
-                bail!(
-                    "{} needs {name}, which none of the image's packages has",
-                    program.display()
-                );
-            };
-            found.packages.insert(package.name.clone());
-            found.files.insert(format!("/{path}"), real.clone());
-            queue.push_back(real);
+            let (package, path, source) = find_anywhere(&name, &object, &mut known, archive)?;
+            found.files.insert(format!("/{path}"), source.clone());
+            queue.push_back(Object {
+                source,
+                package: Some(package.name.clone()),
+            });
+            found.packages.insert(package.name.clone(), package);
         }
     }
     Ok(found)
+}
+
+impl Linked {
+    fn add_loader(&mut self, loader: String, packages: &[Package]) -> Result<()> {
+        let (package, real) = packages
+            .iter()
+            .find_map(|package| Some((package, resolve(&package.root, loader.trim_start_matches('/'))?)))
+            .with_context(|| format!("find the loader {loader}"))?;
+        let path = format!("/{}", real.strip_prefix(&package.root)?.display());
+        if path != loader {
+            self.links.insert(loader, path.clone());
+        }
+        self.files.insert(path, real);
+        self.packages.insert(package.name.clone(), package.clone());
+        Ok(())
+    }
+}
+
+type Found = (Package, String, PathBuf);
+
+/// Looks in the known packages first. What Debian's tools found that an object links, its package names as a dependency.
+fn find_anywhere(
+    name: &str,
+    user: &Object,
+    known: &mut Vec<Package>,
+    archive: &impl Archive,
+) -> Result<Found> {
+    if let Some(found) = find(name, known) {
+        return Ok(found);
+    }
+    let depends = user.package.iter().flat_map(|package| archive.depends(package));
+    for other in depends {
+        if known.iter().any(|package| package.name == other) {
+            continue;
+        }
+        known.push(archive.fetch(&other)?);
+        if let Some(found) = find(name, &known[known.len() - 1..]) {
+            return Ok(found);
+        }
+    }
+    bail!(
+        "{} needs {name}, which neither the image's packages have nor those that its own depends on",
+        user.source.display()
+    )
 }
 
 /// Whether the file is a program or a shared object.
@@ -76,12 +143,12 @@ pub fn is_object(path: &Path) -> Result<bool> {
     Ok(file.read(&mut magic)? == 4 && &magic == b"\x7fELF")
 }
 
-fn find<'a>(name: &str, packages: &'a [Package]) -> Option<(&'a Package, String, PathBuf)> {
+fn find(name: &str, packages: &[Package]) -> Option<Found> {
     search_path().iter().find_map(|directory| {
         let path = format!("{directory}/{name}");
         packages
             .iter()
-            .find_map(|package| Some((package, path.clone(), resolve(&package.root, &path)?)))
+            .find_map(|package| Some((package.clone(), path.clone(), resolve(&package.root, &path)?)))
     })
 }
 
@@ -171,16 +238,38 @@ mod tests {
         assert_eq!(resolve(root, "loop"), None);
     }
 
+    /// Packages as directories that a test fills, and who depends on whom.
+    struct Shelf(BTreeMap<&'static str, (PathBuf, &'static [&'static str])>);
+
+    impl Archive for Shelf {
+        fn depends(&self, package: &str) -> Vec<String> {
+            let names = self.0.get(package).map_or(&[][..], |(_, depends)| depends);
+            names.iter().map(|name| (*name).to_owned()).collect()
+        }
+
+        fn fetch(&self, name: &str) -> Result<Package> {
+            let (root, _) = self.0.get(name).context("no such package")?;
+            Ok(Package {
+                name: name.to_owned(),
+                version: String::new(),
+                root: root.clone(),
+            })
+        }
+    }
+
     /// This test program itself is linked as our binaries are.
+    fn ourselves() -> Vec<Object> {
+        vec![Object {
+            source: std::env::current_exe().unwrap(),
+            package: None,
+        }]
+    }
+
     #[test]
     fn the_loader_and_the_libraries_of_a_program_are_found_or_named() {
-        let machine = Package {
-            name: "machine".into(),
-            version: String::new(),
-            root: PathBuf::from("/"),
-        };
-        let program = std::env::current_exe().unwrap();
-        let found = linked(std::slice::from_ref(&program), &[machine]).unwrap();
+        let shelf = Shelf([("machine", (PathBuf::from("/"), &[][..]))].into());
+        let machine = shelf.fetch("machine").unwrap();
+        let found = linked(ourselves(), &[machine], &shelf).unwrap();
         assert!(
             found.files.keys().any(|path| path.ends_with("/libc.so.6")),
             "{found:?}"
@@ -189,7 +278,33 @@ mod tests {
             found.files.keys().any(|path| path.contains("ld-linux")),
             "{found:?}"
         );
-        let error = linked(&[program], &[]).unwrap_err().to_string();
+        let error = linked(ourselves(), &[], &shelf).unwrap_err().to_string();
         assert!(error.contains("find the loader /lib"), "{error}");
+    }
+
+    #[test]
+    fn a_library_is_looked_for_in_what_the_package_of_its_user_depends_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let empty = directory.path().to_owned();
+        let shelf = Shelf(
+            [
+                ("empty", (empty.clone(), &[][..])),
+                ("user", (empty.clone(), &["empty", "machine"][..])),
+                ("stranger", (empty, &["empty"][..])),
+                ("machine", (PathBuf::from("/"), &[][..])),
+            ]
+            .into(),
+        );
+        let object = |package: &str| Object {
+            // A shared object, because it names no loader: that is no matter of who depends on whom.
+            source: find("libgcc_s.so.1", &[shelf.fetch("machine").unwrap()])
+                .unwrap()
+                .2,
+            package: Some(package.to_owned()),
+        };
+        let found = linked(vec![object("user")], &[], &shelf).unwrap();
+        assert_eq!(found.packages.keys().collect::<Vec<_>>(), ["machine"]);
+        let error = linked(vec![object("stranger")], &[], &shelf).unwrap_err();
+        assert!(error.to_string().contains("needs libc.so.6"), "{error}");
     }
 }

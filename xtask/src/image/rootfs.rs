@@ -1,14 +1,17 @@
-//! The files of an image: the shared objects of Debian, its CA certificates, one user, and our binary. No shell.
+//! The files of an image: the shared objects of Debian, its CA certificates, one user, what the recipe adds, and our binary. No
+//! shell.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use trustplane_cluster::image_archive::{Entry, Layer};
 
-use super::debian::{self, Package};
-use super::objects;
-use super::recipe::Recipe;
+use super::debian::{Lists, Package};
+use super::objects::{self, Linked, Object};
+use super::recipe::{Extras, Recipe};
+use super::taken::{self, Parts};
 
 /// What every image may take shared objects from.
 const BASE: &[&str] = &["libc6", "libgcc-s1"];
@@ -25,67 +28,72 @@ pub struct RootFs {
 
 /// Puts the image's file system together round a compiled program.
 pub fn assemble(recipe: &Recipe, program: &Path, cache: &Path) -> Result<RootFs> {
-    let fetch = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| debian::fetch(name, cache))
-            .collect::<Result<Vec<_>>>()
-    };
-    let base = fetch(BASE)?;
-    let adds = fetch(recipe.adds)?;
-    let certificates = debian::fetch(CERTIFICATES, cache)?;
-
-    let added: Vec<Added> = adds.iter().map(added).collect::<Result<Vec<_>>>()?.concat();
-    let mut programs = vec![program.to_owned()];
-    for file in &added {
-        if let Added::File { source, .. } = file
-            && objects::is_object(source)?
-        {
-            programs.push(source.clone());
-        }
-    }
-    let all = [base, adds].concat();
-    let linked = objects::linked(&programs, &all)?;
-
-    let used: Vec<&Package> = all
+    let extras = &recipe.extras;
+    let taken = extras.debian.iter().map(|taken| taken.package);
+    let names = BASE.iter().copied().chain([CERTIFICATES]).chain(taken);
+    let lists = Lists::look_up(&names.collect(), cache)?;
+    let certificates = lists.fetch(CERTIFICATES)?;
+    let mut packages = BASE
         .iter()
-        .filter(|package| {
-            linked.packages.contains(&package.name) || recipe.adds.contains(&package.name.as_str())
-        })
-        .chain([&certificates])
-        .collect();
-    let mut entries = furniture(&certificates)?;
-    entries.extend(
-        used.iter()
-            .map(|package| licence(package, cache))
-            .collect::<Result<Vec<_>>>()?,
-    );
-    entries.extend(
-        linked
-            .files
-            .into_iter()
-            .map(|(path, source)| Entry::file(path, source, 0o755)),
-    );
-    entries.extend(
-        linked
-            .links
-            .into_iter()
-            .map(|(path, target)| Entry::symlink(path, target)),
-    );
-
-    let binary = Entry::file(entrypoint(recipe), program, 0o755);
-    let mut layers = vec![Layer::new(entries)];
-    if !added.is_empty() {
-        layers.push(Layer::new(added.into_iter().map(Added::entry)));
+        .map(|name| lists.fetch(name))
+        .collect::<Result<Vec<_>>>()?;
+    let mut used = BTreeMap::from([(certificates.name.clone(), certificates.clone())]);
+    let mut parts = Parts::default();
+    for taken in extras.debian {
+        let package = lists.fetch(taken.package)?;
+        parts.take(taken, &package)?;
+        used.insert(package.name.clone(), package.clone());
+        packages.push(package);
     }
+
+    let mut objects = parts.objects()?;
+    objects.push(Object {
+        source: program.to_owned(),
+        package: None,
+    });
+    let linked = objects::linked(objects, &packages, &lists)?;
+    used.extend(linked.packages.clone());
+
+    let mut base = furniture(&certificates)?;
+    for package in used.values() {
+        base.push(licence(package, &lists)?);
+    }
+    base.extend(shared(linked, &parts)?);
+    let mut added = parts.entries(extras.readers)?;
+    added.extend(own(extras));
+    let binary = Entry::file(entrypoint(recipe), program, 0o755);
     let also = recipe.also_at.iter();
     let also = also.map(|path| Entry::symlink((*path).to_owned(), entrypoint(recipe)));
+
+    let mut layers = vec![Layer::new(base)];
+    if !added.is_empty() {
+        layers.push(Layer::new(added));
+    }
     layers.push(Layer::new(also.chain([binary])));
     let packages = used
-        .iter()
+        .values()
         .map(|package| format!("{}={}", package.name, package.version))
         .collect();
     Ok(RootFs { layers, packages })
+}
+
+/// The shared objects, but for those that the recipe names itself.
+fn shared(linked: Linked, parts: &Parts) -> Result<Vec<Entry>> {
+    let links = linked.links.into_iter();
+    let links = links.map(|(path, target)| Ok(Entry::symlink(path, target)));
+    let files = linked.files.into_iter().filter(|(path, _)| !parts.has(path));
+    links
+        .chain(files.map(|(path, source)| taken::file(path, source)))
+        .collect()
+}
+
+/// What the recipe adds that is in no package.
+fn own(extras: &Extras) -> impl Iterator<Item = Entry> {
+    let files = extras.files.iter();
+    let files = files.map(|(path, content)| Entry::bytes(*path, *content, 0o644));
+    let directories = extras.directories.iter();
+    let owner = u64::from(UID);
+    files.chain(directories.map(move |path| Entry::directory(*path, 0o700).owned_by(owner, owner)))
 }
 
 /// Where the program is in the image.
@@ -136,7 +144,7 @@ fn bundle(package: &Package) -> Result<Vec<u8>> {
 }
 
 /// Who passes on a package's files passes on its licence.
-fn licence(package: &Package, cache: &Path) -> Result<Entry> {
+fn licence(package: &Package, lists: &Lists) -> Result<Entry> {
     let directory = format!("usr/share/doc/{}", package.name);
     let mut root = package.root.clone();
     let mut holder = directory.clone();
@@ -146,7 +154,7 @@ fn licence(package: &Package, cache: &Path) -> Result<Entry> {
             .file_name()
             .and_then(|name| name.to_str())
             .context("understand a link to a licence")?;
-        root = debian::fetch(other, cache)?.root;
+        root = lists.fetch(other)?.root;
         holder = format!("usr/share/doc/{other}");
     }
     let source = root.join(holder).join("copyright");
@@ -154,60 +162,5 @@ fn licence(package: &Package, cache: &Path) -> Result<Entry> {
     Ok(Entry::file(format!("/{directory}/copyright"), source, 0o644))
 }
 
-#[derive(Debug, Clone)]
-enum Added {
-    File {
-        path: String,
-        source: PathBuf,
-        mode: u32,
-    },
-    Link {
-        path: String,
-        target: String,
-    },
-}
-
-impl Added {
-    fn entry(self) -> Entry {
-        match self {
-            Self::File { path, source, mode } => Entry::file(path, source, mode),
-            Self::Link { path, target } => Entry::symlink(path, target),
-        }
-    }
-}
-
-/// Every file of a package that a program could open: documentation and the like stay out.
-fn added(package: &Package) -> Result<Vec<Added>> {
-    const LEFT_OUT: &[&str] = &[
-        "usr/share/doc",
-        "usr/share/man",
-        "usr/share/locale",
-        "usr/share/lintian",
-        "usr/share/bug",
-    ];
-    let mut found = Vec::new();
-    let mut directories = vec![package.root.clone()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| format!("list {}", directory.display()))? {
-            let source = entry?.path();
-            let inside = source.strip_prefix(&package.root)?;
-            if LEFT_OUT.iter().any(|left_out| inside.starts_with(left_out)) {
-                continue;
-            }
-            let path = format!("/{}", inside.display());
-            if source.is_symlink() {
-                found.push(Added::Link {
-                    path,
-                    target: fs::read_link(&source)?.display().to_string(),
-                });
-            } else if source.is_dir() {
-                directories.push(source);
-            } else {
-                use std::os::unix::fs::PermissionsExt;
-                let mode = fs::metadata(&source)?.permissions().mode() & 0o777;
-                found.push(Added::File { path, source, mode });
-            }
-        }
-    }
-    Ok(found)
-}
+#[cfg(test)]
+mod tests;

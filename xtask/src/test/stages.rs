@@ -66,8 +66,8 @@ pub const ALL: &[Stage] = &[
     tests("e2e", |run| run.tests(E2E)),
 ];
 
-const COMPONENT: &str =
-    "(package(/-(kit|controller|manager|providers)$/) & kind(test)) | package(trustplane-testkit)";
+const COMPONENT: &str = "(package(/-(kit|controller|manager|providers)$/) & kind(test)) | package(trustplane-testkit) | \
+     (package(trustplane-hsm-agent) & binary(record))";
 const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
 const FAULTS: &str = "package(trustplane-faults)";
 const E2E: &str = "package(trustplane-e2e)";

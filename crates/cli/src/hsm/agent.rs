@@ -1,0 +1,122 @@
+//! Finding the agent of a token: pure, from what the cluster says of its pods.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Pod;
+use trustplane_api::hsm::names::SERIAL_LABEL;
+
+/// The agents of a device, by their labels.
+pub const COMPONENT: &str = "app.kubernetes.io/component=hsm-agent";
+/// The label that names the agent, and with it its record.
+const APP: &str = "app";
+/// The argument that names the PKCS#11 module.
+const LIBRARY: &str = "--pkcs11-library=";
+
+/// The agent of one token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Its pod.
+    pub pod: String,
+    /// Its name, which is also that of its record.
+    pub name: String,
+    /// Its token, as the device calls it.
+    pub token: String,
+    /// Its PKCS#11 module.
+    pub library: String,
+}
+
+impl Agent {
+    fn of(pod: &Pod) -> Result<Self> {
+        let name = pod.metadata.name.clone().context("a pod without a name")?;
+        let label = |key: &str| {
+            let labels: &BTreeMap<_, _> = pod.metadata.labels.as_ref()?;
+            labels.get(key).cloned()
+        };
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let mut arguments = containers.flat_map(|container| container.args.iter().flatten());
+        let library = arguments.find_map(|argument| argument.strip_prefix(LIBRARY));
+        Ok(Self {
+            name: label(APP).with_context(|| format!("pod {name} lacks the label {APP}"))?,
+            token: label(SERIAL_LABEL).unwrap_or_default(),
+            library: library
+                .with_context(|| format!("pod {name} has no {LIBRARY}"))?
+                .to_owned(),
+            pod: name,
+        })
+    }
+}
+
+/// The agent of the token that is wanted, or of the only one.
+pub fn choose(pods: &[Pod], device: &str, wanted: Option<&str>) -> Result<Agent> {
+    let running = pods.iter().filter(|pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+    });
+    let agents: Vec<Agent> = running.map(Agent::of).collect::<Result<_>>()?;
+    let names = || {
+        let names: Vec<&str> = agents.iter().map(|agent| agent.token.as_str()).collect();
+        names.join(", ")
+    };
+    let wanted_ones: Vec<&Agent> = agents
+        .iter()
+        .filter(|agent| wanted.is_none_or(|wanted| agent.token == wanted))
+        .collect();
+    match (wanted_ones.as_slice(), wanted) {
+        ([only], _) => Ok((*only).clone()),
+        ([], _) if agents.is_empty() => {
+            bail!("no agent of {device} runs: look at its pool, `kubectl get hsmpool {device}-pool -o yaml`")
+        }
+        ([], _) => bail!("{device} has no such token; it has: {}", names()),
+        (_, None) => bail!("{device} has several tokens; choose one by --token: {}", names()),
+        (_, Some(wanted)) => bail!(
+            "several agents of {device} have the token {wanted}: one of them is about to end, try again"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(token: &str, phase: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("hsm-agent-pico-{token}-x"),
+                "labels": {"app": format!("hsm-agent-pico-{token}"), SERIAL_LABEL: token},
+            },
+            "spec": {"containers": [{"name": "agent", "args": ["serve", "--pkcs11-library=/m.so"]}]},
+            "status": {"phase": phase},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_only_one_needs_no_name_and_pods_that_do_not_run_do_not_count() {
+        let pods = [pod("a", "Running"), pod("b", "Pending")];
+        let agent = choose(&pods, "pico", None).unwrap();
+        assert_eq!(
+            (agent.name.as_str(), agent.library.as_str()),
+            ("hsm-agent-pico-a", "/m.so")
+        );
+    }
+
+    #[test]
+    fn whoever_has_to_choose_is_told_what_there_is() {
+        let pods = [pod("a", "Running"), pod("b", "Running")];
+        assert_eq!(choose(&pods, "pico", Some("b")).unwrap().token, "b");
+        for (wanted, told) in [
+            (None, "pico has several tokens; choose one by --token: a, b"),
+            (Some("c"), "pico has no such token; it has: a, b"),
+        ] {
+            assert_eq!(choose(&pods, "pico", wanted).unwrap_err().to_string(), told);
+        }
+        let told = choose(&[], "pico", None).unwrap_err().to_string();
+        assert!(
+            told.starts_with("no agent of pico runs: look at its pool"),
+            "{told}"
+        );
+    }
+}

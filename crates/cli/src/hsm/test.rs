@@ -1,0 +1,179 @@
+//! `kubectl trustplane hsm test`: tries a token where it is, by the agent's own tool in the agent's own pod.
+
+use std::fmt::Debug;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use k8s_openapi::{ByteString, NamespaceResourceScope};
+use kube::api::{AttachParams, AttachedProcess, ListParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::io::AsyncWriteExt;
+use trustplane_api::hsm::names::DEVICE_LABEL;
+use trustplane_api::hsm::record::Record;
+use trustplane_api::hsm::{HsmDevice, PinSecret};
+
+use super::agent::{self, Agent};
+use crate::cluster::{Cluster, ClusterArgs, Obstacle};
+use crate::output;
+
+/// The agent's own tool.
+const TOOL: [&str; 2] = ["/usr/bin/trustplane-agent", "test-token"];
+/// What needs no PIN.
+const OPEN: &str = "info";
+
+/// Try a token: what it is, what is on it, whether it can be read and written, and how fast.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  kubectl trustplane hsm test pico --namespace tokens\n  \
+    kubectl trustplane hsm test softhsm --namespace tokens --token a list\n  \
+    kubectl trustplane hsm test softhsm --namespace tokens --token a write demo/db --from-literal password=s3cret\n  \
+    kubectl trustplane hsm test softhsm --namespace tokens --token a benchmark\n\n\
+    It needs the rights to read the HSMDevice and the Secret with the PIN, and to exec into the agent's pod. The PIN is tried \
+    once, and not at all if the token says that the last one was wrong. Values on the command line reach the audit log of the API \
+    server: use it for trials, not for secrets."
+)]
+pub struct Args {
+    /// The HSMDevice.
+    device: String,
+    /// The token, by its serial number or its name; needed if there are several.
+    #[arg(long, value_name = "SERIAL")]
+    token: Option<String>,
+    /// What to do, as `trustplane-agent test-token` takes it: info, list, read, write, delete, benchmark.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ACTION", default_value = OPEN)]
+    action: Vec<String>,
+}
+
+/// Runs the command.
+pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let cluster = cluster.connect().await?;
+    let namespace = cluster.namespace.clone().unwrap_or_else(|| cluster.home.clone());
+    let device: HsmDevice = get(&cluster, &namespace, &args.device).await?;
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
+    let labels = format!("{},{DEVICE_LABEL}={}", agent::COMPONENT, args.device);
+    let found = cluster
+        .ask(pods.list(&ListParams::default().labels(&labels)))
+        .await
+        .map_err(|obstacle| anyhow!("list the agents of {}: {obstacle}", args.device))?;
+    let agent = agent::choose(&found.items, &args.device, args.token.as_deref())?;
+    let serial = token_serial(&cluster, &namespace, &agent).await?;
+    let needs_pin = args.action.first().is_some_and(|action| action != OPEN);
+    let pin = match &device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret) {
+        Some(secret) if needs_pin => Some(pin(&cluster, &namespace, secret).await?),
+        _ => None,
+    };
+    let command = command(&agent, serial.as_deref(), pin.is_some(), &args.action);
+    let attach = AttachParams::default()
+        .stdin(pin.is_some())
+        .stdout(true)
+        .stderr(true);
+    let process = pods
+        .exec(&agent.pod, command, &attach)
+        .await
+        .with_context(|| format!("run the tool in pod {}", agent.pod))?;
+    converse(process, pin, out).await
+}
+
+/// What the agent's tool is told.
+fn command(agent: &Agent, serial: Option<&str>, has_pin: bool, action: &[String]) -> Vec<String> {
+    let mut command: Vec<String> = TOOL.map(str::to_owned).into();
+    command.push(format!("--module={}", agent.library));
+    command.extend(serial.map(|serial| format!("--token-serial={serial}")));
+    command.extend(has_pin.then(|| "--pin-stdin".to_owned()));
+    command.extend_from_slice(action);
+    command
+}
+
+async fn get<K>(cluster: &Cluster, namespace: &str, name: &str) -> Result<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(cluster.client.clone(), namespace);
+    let told = |obstacle: Obstacle| anyhow!("read {} {namespace}/{name}: {obstacle}", K::kind(&()));
+    cluster.ask(api.get(name)).await.map_err(told)
+}
+
+/// The serial number that the token was found to have, if an agent has met it.
+async fn token_serial(cluster: &Cluster, namespace: &str, agent: &Agent) -> Result<Option<String>> {
+    let record: ConfigMap = get(cluster, namespace, &agent.name).await?;
+    let record = Record::read(&record.data.unwrap_or_default())?;
+    Ok(record.token.map(|token| token.serial))
+}
+
+async fn pin(cluster: &Cluster, namespace: &str, from: &PinSecret) -> Result<ByteString> {
+    let namespace = from.namespace.as_deref().unwrap_or(namespace);
+    let secret: Secret = get(cluster, namespace, &from.name).await?;
+    let pin = secret.data.unwrap_or_default().remove(&from.key);
+    pin.with_context(|| format!("Secret {namespace}/{} has no key {}", from.name, from.key))
+}
+
+/// Hands over the PIN, shows what is said, and takes over how it ends.
+async fn converse(
+    mut process: AttachedProcess,
+    pin: Option<ByteString>,
+    out: &mut impl Write,
+) -> Result<ExitCode> {
+    if let (Some(ByteString(pin)), Some(mut stdin)) = (pin, process.stdin()) {
+        stdin.write_all(&pin).await.context("hand over the PIN")?;
+        stdin.shutdown().await.context("hand over the PIN")?;
+    }
+    let status = process
+        .take_status()
+        .context("the pod does not say how it ends")?;
+    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let (mut stdout, mut stderr) = (
+        process.stdout().context("no output")?,
+        process.stderr().context("no output")?,
+    );
+    tokio::try_join!(
+        tokio::io::copy(&mut stdout, &mut said),
+        tokio::io::copy(&mut stderr, &mut complained),
+    )
+    .context("read what the tool says")?;
+    out.write_all(&said)?;
+    output::pass_on(&complained)?;
+    let ended = status.await.context("the connection to the pod broke")?;
+    process.join().await.context("end the connection")?;
+    Ok(if is_success(&ended) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn is_success(status: &Status) -> bool {
+    status.status.as_deref() == Some("Success")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_is_told_the_token_and_never_the_pin() {
+        let agent = Agent {
+            pod: "p".into(),
+            name: "a".into(),
+            token: "t".into(),
+            library: "/m.so".into(),
+        };
+        let action = ["write", "demo/db", "--from-literal=password=x"].map(str::to_owned);
+        assert_eq!(
+            command(&agent, Some("1f"), true, &action),
+            [
+                "/usr/bin/trustplane-agent",
+                "test-token",
+                "--module=/m.so",
+                "--token-serial=1f",
+                "--pin-stdin",
+                "write",
+                "demo/db",
+                "--from-literal=password=x",
+            ]
+        );
+        assert_eq!(command(&agent, None, false, &["info".to_owned()]).len(), 4);
+    }
+}
