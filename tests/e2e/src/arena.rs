@@ -109,6 +109,14 @@ impl Arena {
         command
     }
 
+    /// Makes an object in a namespace, or changes it.
+    pub fn apply(&self, namespace: &str, object: &Value) -> Result<()> {
+        let file = tempfile::NamedTempFile::new().context("make a file for a manifest")?;
+        fs::write(file.path(), object.to_string()).context("write a manifest")?;
+        let mut apply = self.kubectl(&["--namespace", namespace, "apply", "--server-side", "--filename"]);
+        say(apply.arg(file.path())).map(drop)
+    }
+
     /// What `kubectl` answers as JSON.
     pub fn read(&self, arguments: &[&str]) -> Result<Value> {
         let text = say(self.kubectl(arguments).args(["--output", "json"]))?;
@@ -135,9 +143,9 @@ impl Arena {
     pub fn plugin_as(&self, kubeconfig: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.plugin);
         command
-            .args(arguments)
             .arg("--kubeconfig")
             .arg(kubeconfig)
+            .args(arguments)
             .env("NO_COLOR", "1");
         command
     }

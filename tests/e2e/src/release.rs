@@ -47,6 +47,11 @@ impl<'a> Release<'a> {
         command
     }
 
+    /// Makes an object in its namespace, or changes it.
+    pub fn apply(&self, object: &Value) -> Result<()> {
+        self.arena.apply(&self.name, object)
+    }
+
     /// What `kubectl` answers in its namespace, as JSON.
     pub fn read(&self, arguments: &[&str]) -> Result<Value> {
         self.arena

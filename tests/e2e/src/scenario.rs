@@ -1,10 +1,9 @@
 //! The sample at work: a Secret, and a mirror of it that has to follow.
 
-use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use anyhow::{Result, ensure};
+use serde_json::json;
 use trustplane_cluster::wait;
 
 use crate::{Release, say};
@@ -51,13 +50,5 @@ impl Release<'_> {
                 say(&mut self.kubectl(&["get", "secret", &format!("{name}-copy"), "--ignore-not-found"]))?;
             Ok(found.is_empty().then_some(()))
         })
-    }
-
-    /// Makes an object, or changes it.
-    pub fn apply(&self, object: &Value) -> Result<()> {
-        let file = tempfile::NamedTempFile::new().context("make a file for a manifest")?;
-        fs::write(file.path(), object.to_string()).context("write a manifest")?;
-        let path = file.path().to_string_lossy().into_owned();
-        say(&mut self.kubectl(&["apply", "--server-side", "--filename", &path])).map(drop)
     }
 }

@@ -65,7 +65,7 @@ fn tokens_are_found_served_and_followed() {
                 &format!("capabilities.hsm.namespaces={{{TOKENS}}}"),
                 "capabilities.hsm.enabled=true",
                 "hsm.hostDirectories={/var/lib/softhsm}",
-                "deployment.extraArgs={--hsm-sysfs-path=/var/lib/usb/sys,--hsm-dev-path=/var/lib/usb/dev}",
+                "deployment.extraArgs={--hsm-sysfs-path=/var/lib/usb/sys,--hsm-dev-path=/var/lib/usb/dev,--hsm-agent-user=65532}",
             ],
         )
         .unwrap();
@@ -140,7 +140,7 @@ impl Stage<'_> {
     }
 
     fn apply(&self, object: &Value) {
-        self.release.apply(object).unwrap();
+        self.arena.apply(TOKENS, object).unwrap();
     }
 
     fn pin(&self, pin: &Canary) {
@@ -189,7 +189,16 @@ impl Stage<'_> {
     fn stores_and_reads_back(&self) {
         let test = |action: &[&str]| {
             let command = [
-                &["hsm", "test", "softhsm", "--namespace", TOKENS, "--token", "a"],
+                &[
+                    "hsm",
+                    "test",
+                    "softhsm",
+                    "--namespace",
+                    TOKENS,
+                    "--token",
+                    "a",
+                    "--",
+                ],
                 action,
             ]
             .concat();

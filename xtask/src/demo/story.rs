@@ -102,9 +102,9 @@ pub const SCENES: &[Scene] = &[
         title: "A secret on a token",
         about: "Written and read back through the PKCS#11 module, in the agent's own pod.",
         commands: &[
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a write shop/db --from-literal password=correct-horse",
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a list",
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a read shop/db --show",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- write shop/db --from-literal password=correct-horse",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- list",
+            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- read shop/db --show",
         ],
         at_home: true,
     },

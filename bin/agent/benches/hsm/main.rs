@@ -1,5 +1,7 @@
 //! `cargo xtask bench hsm`: what a token costs through the agent, against a raw PKCS#11 loop on the same token in the same run.
 //!
+//! Both sides take turns in blocks: one call alone, after another process had the machine, would tell how long it takes to wake.
+//!
 //! It needs SoftHSM, and no cluster. Where tokens are is said by the environment, so the program starts itself again: once
 //! to measure, and from there once to count the calls of the raw loop.
 

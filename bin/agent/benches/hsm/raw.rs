@@ -1,5 +1,6 @@
 //! The peer: PKCS#11 as one uses it without thinking of crashes, other secrets or other processes.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
@@ -73,8 +74,26 @@ impl Raw {
             .collect()
     }
 
+    /// Every data object by its label.
+    pub fn handles(&self) -> HashMap<Vec<u8>, ObjectHandle> {
+        let all = self
+            .0
+            .find_objects(&[Attribute::Class(ObjectClass::DATA)])
+            .unwrap();
+        let label = |handle| match self
+            .0
+            .get_attributes(handle, &[AttributeType::Label])
+            .unwrap()
+            .pop()
+        {
+            Some(Attribute::Label(label)) => (label, handle),
+            _ => panic!("an object without a label"),
+        };
+        all.into_iter().map(label).collect()
+    }
+
     /// The one object with a label.
-    pub fn find(&self, object: &NewObject) -> ObjectHandle {
+    fn find(&self, object: &NewObject) -> ObjectHandle {
         let label = Attribute::Label(object.label.as_bytes().to_vec());
         let found = self
             .0

@@ -57,7 +57,7 @@ impl Row {
 /// Prints all lines.
 pub fn print(rows: &[Row]) {
     println!(
-        "{:<40} {:>10} {:>10} {:<9} {:>7}  {:<50} goal",
+        "{:<42} {:>10} {:>10} {:<9} {:>7}  {:<47} goal",
         "", "ours", "theirs", "", "ratio", "theirs is"
     );
     for row in rows {
@@ -67,7 +67,7 @@ pub fn print(rows: &[Row]) {
             false => format!("{goal}: NOT MET"),
         });
         println!(
-            "{:<40} {:>10.2} {:>10} {:<9} {:>7}  {:<50} {}",
+            "{:<42} {:>10.2} {:>10} {:<9} {:>7}  {:<47} {}",
             row.what,
             row.ours,
             figure(row.theirs),

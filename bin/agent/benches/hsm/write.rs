@@ -9,20 +9,21 @@ use crate::secrets::{FIRST, objects_of};
 use crate::table::Row;
 
 /// So many secrets for each side: with objects that the other side has replaced both would first have to look for them.
-const SECRETS: usize = 60;
+const SECRETS: usize = 30;
 /// So many in a row: SoftHSM reads its folder anew after another process has written.
-const BLOCK: usize = 10;
+const BLOCK: usize = 5;
 
 /// Replaces secrets through the agent and by the raw loop, in turns.
 pub fn compare(agent: &Agent, raw: &Raw) -> Vec<Row> {
     let [mut given, mut next, mut theirs] = [Duration::ZERO; 3];
     for block in 0..SECRETS / BLOCK {
         let first = block * BLOCK;
-        for number in first..first + BLOCK {
-            timed(&mut given, || agent.write(number, FIRST + 1, true));
-        }
-        for number in first..first + BLOCK {
-            timed(&mut next, || agent.write(number, FIRST + 2, false));
+        // Whoever is the first after another process pays for that: each way is as often.
+        for (version, conditional) in [(FIRST + 1, block % 2 == 0), (FIRST + 2, block % 2 == 1)] {
+            let total = if conditional { &mut given } else { &mut next };
+            for number in first..first + BLOCK {
+                timed(total, || agent.write(number, version, conditional));
+            }
         }
         for number in first + SECRETS..first + SECRETS + BLOCK {
             let objects = objects_of(number, FIRST + 1);

@@ -29,9 +29,9 @@ const OPEN: &str = "info";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  kubectl trustplane hsm test pico --namespace tokens\n  \
-    kubectl trustplane hsm test softhsm --namespace tokens --token a list\n  \
-    kubectl trustplane hsm test softhsm --namespace tokens --token a write demo/db --from-literal password=s3cret\n  \
-    kubectl trustplane hsm test softhsm --namespace tokens --token a benchmark\n\n\
+    kubectl trustplane hsm test softhsm --namespace tokens --token a -- list\n  \
+    kubectl trustplane hsm test softhsm --namespace tokens --token a -- write demo/db --from-literal password=s3cret\n  \
+    kubectl trustplane hsm test softhsm --namespace tokens --token a -- benchmark\n\n\
     It needs the rights to read the HSMDevice and the Secret with the PIN, and to exec into the agent's pod. The PIN is tried \
     once, and not at all if the token says that the last one was wrong. Values on the command line reach the audit log of the API \
     server: use it for trials, not for secrets."
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "SERIAL")]
     token: Option<String>,
     /// What to do, as `trustplane-agent test-token` takes it: info, list, read, write, delete, benchmark.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ACTION", default_value = OPEN)]
+    #[arg(last = true, value_name = "ACTION", default_value = OPEN)]
     action: Vec<String>,
 }
 

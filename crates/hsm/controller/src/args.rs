@@ -44,8 +44,8 @@ pub struct HsmArgs {
     /// Where the kubelet of nodes looks for device plugins
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "PATH", value_parser = absolute)]
     hsm_plugin_dir: String,
-    /// User that agents run as; 0 where the device files of tokens belong to root
-    #[arg(long, default_value_t = 65532, value_name = "UID")]
+    /// User that agents of USB tokens run as, without capabilities; 0 because device files belong to root on most nodes
+    #[arg(long, default_value_t = 0, value_name = "UID")]
     hsm_agent_user: i64,
     /// Groups of nodes that may open the device files of tokens, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "GIDS")]

@@ -91,6 +91,7 @@ fn container(device: &Device, selection: &Selection, rules: &Rules, grace: Durat
             format!("--grace-period={}", grace.as_secs()),
             format!("--sysfs-root={SYSFS}"),
             format!("--dev-root={DEV}"),
+            argument("dev-host-path", &rules.dev),
             format!("--plugin-dir={PLUGINS}"),
         ],
         "env": identity(),

@@ -54,6 +54,9 @@ pub struct DiscoveryArgs {
     /// Where device files are; the first that is there counts
     #[arg(long, value_name = "DIR", default_values = ["/host/dev", "/dev"])]
     pub dev_root: Vec<PathBuf>,
+    /// Where the node itself has its device files; kubelet is told of them there
+    #[arg(long, value_name = "DIR", default_value = "/dev")]
+    pub dev_host_path: String,
     /// Kubelet's directory for device plugins
     #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet/device-plugins")]
     pub plugin_dir: PathBuf,

@@ -34,6 +34,8 @@ use wake::Woken;
 pub struct Plugin {
     /// Kubelet's directory for plugins.
     pub dir: PathBuf,
+    /// Where the node has its device files: kubelet opens them there.
+    pub dev: String,
     /// The resource of the type.
     pub resource: String,
     /// The name of the node.

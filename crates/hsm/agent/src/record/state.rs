@@ -15,9 +15,12 @@ use crate::health::{Health, Phase, Provisioning};
 pub fn state_of(health: &Health) -> (AgentPhase, String) {
     let fault = || health.fault.clone().unwrap_or_default();
     let provisioning = match (&health.provisioning, health.phase) {
-        (Some(Provisioning::Running), _) => Some((AgentPhase::Provisioning, String::new())),
+        (Some(Provisioning::Running), _) => Some((
+            AgentPhase::Provisioning,
+            "a blank token is being set up".to_owned(),
+        )),
         (Some(Provisioning::Done), Phase::Opening | Phase::Unavailable) => {
-            Some((AgentPhase::Provisioned, String::new()))
+            Some((AgentPhase::Provisioned, "a blank token was set up".to_owned()))
         }
         (Some(Provisioning::Skipped(why)), Phase::Opening | Phase::Unavailable) => {
             Some((AgentPhase::ProvisionSkipped, format!("{why}; {}", fault())))

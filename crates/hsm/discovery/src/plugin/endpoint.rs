@@ -47,6 +47,7 @@ enum EndpointError {
 pub(super) struct Endpoint {
     resource: String,
     dir: PathBuf,
+    dev: String,
     state: PathBuf,
     check: Duration,
     backoff: Backoff,
@@ -68,6 +69,7 @@ impl Endpoint {
         Self {
             resource: resource.to_owned(),
             dir: plugin.dir.clone(),
+            dev: plugin.dev.clone(),
             state: plugin.state_dir(),
             check: plugin.check,
             backoff: plugin.backoff,
@@ -158,6 +160,7 @@ impl Endpoint {
 
     fn service(&self, stop: &CancellationToken) -> Service {
         Service {
+            dev: self.dev.clone(),
             offers: self.offers.clone(),
             counts: self.counts.clone(),
             stop: stop.clone(),

@@ -93,8 +93,12 @@ pub(super) fn by_token(node: &str, devices: &[Tracked]) -> BTreeMap<String, Vec<
     tokens.into_iter().map(offer).collect()
 }
 
-/// What a container needs for its devices.
-pub(super) fn allocated(offers: &[Offer], ids: &[String]) -> Result<ContainerAllocateResponse, Refusal> {
+/// What a container needs for its devices, on a node that has device files in `dev`.
+pub(super) fn allocated(
+    offers: &[Offer],
+    ids: &[String],
+    dev: &str,
+) -> Result<ContainerAllocateResponse, Refusal> {
     let mut response = ContainerAllocateResponse::default();
     for id in ids {
         let offer = offers.iter().find(|offer| offer.id == *id);
@@ -104,7 +108,7 @@ pub(super) fn allocated(offers: &[Offer], ids: &[String]) -> Result<ContainerAll
         }
         response.devices.push(DeviceSpec {
             container_path: offer.path.clone(),
-            host_path: offer.node.clone(),
+            host_path: offer.node.replacen("/dev", dev, 1),
             permissions: "rw".to_owned(),
         });
         let mut part = variable_part(id);
@@ -182,11 +186,19 @@ mod tests {
             &[tracked(Some("Ab-1"), "/dev/bus/usb/001/015", true, 0)],
         );
         let id = offers[0].id.clone();
-        let response = allocated(&offers, std::slice::from_ref(&id)).unwrap();
+        let response = allocated(&offers, std::slice::from_ref(&id), "/dev").unwrap();
         assert_eq!(response.devices.len(), 1);
         let device = &response.devices[0];
         assert_eq!(device.container_path, "/dev/bus/usb/001/015");
         assert_eq!(device.host_path, "/dev/bus/usb/001/015");
+        let elsewhere = allocated(&offers, std::slice::from_ref(&id), "/var/lib/usb/dev").unwrap();
+        assert_eq!(
+            (
+                elsewhere.devices[0].host_path.as_str(),
+                &elsewhere.devices[0].container_path
+            ),
+            ("/var/lib/usb/dev/bus/usb/001/015", &device.container_path)
+        );
         assert_eq!(device.permissions, "rw");
         assert!(response.mounts.is_empty());
         let part = "NODE_1__DEV_BUS_USB_001_015_AB_1";
@@ -210,12 +222,12 @@ mod tests {
         let offers = offers("n", &[tracked(Some("a"), "/dev/1", false, 0)]);
         let gone = offers[0].id.clone();
         assert_eq!(
-            allocated(&offers, std::slice::from_ref(&gone)),
+            allocated(&offers, std::slice::from_ref(&gone), "/dev"),
             Err(Refusal::Unhealthy(gone))
         );
         let unknown = "n-_dev_2-a".to_owned();
         assert_eq!(
-            allocated(&offers, std::slice::from_ref(&unknown)),
+            allocated(&offers, std::slice::from_ref(&unknown), "/dev"),
             Err(Refusal::Unknown(unknown))
         );
     }
@@ -228,7 +240,7 @@ mod tests {
         ];
         let offers = offers("n", &devices);
         let ids: Vec<_> = offers.iter().map(|offer| offer.id.clone()).collect();
-        let envs = allocated(&offers, &ids).unwrap().envs;
+        let envs = allocated(&offers, &ids, "/dev").unwrap().envs;
         assert_eq!(envs.len(), 4, "{envs:?}");
     }
 

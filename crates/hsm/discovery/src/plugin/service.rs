@@ -21,6 +21,7 @@ use crate::metrics::Counts;
 /// Answers kubelet for one resource.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
+    pub(super) dev: String,
     pub(super) offers: watch::Receiver<Vec<Offer>>,
     pub(super) counts: Counts,
     pub(super) stop: CancellationToken,
@@ -105,7 +106,7 @@ impl DevicePlugin for Service {
         let requests = request.into_inner().container_requests;
         let responses: Result<Vec<_>, Refusal> = requests
             .iter()
-            .map(|container| allocated(&offers, &container.devices_ids))
+            .map(|container| allocated(&offers, &container.devices_ids, &self.dev))
             .collect();
         self.counts
             .allocation(if responses.is_ok() { "given" } else { "refused" });

@@ -45,6 +45,7 @@ impl Process {
         let quick = Duration::from_millis(20);
         let plugin = Plugin {
             dir: dir.to_owned(),
+            dev: "/dev".to_owned(),
             resource: TYPE.to_owned(),
             node: "n1".to_owned(),
             owner: owner.to_owned(),
