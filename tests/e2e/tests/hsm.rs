@@ -100,6 +100,7 @@ fn tokens_are_found_served_and_followed() {
 
     buses[0].unplug();
     let [from, to] = [0, 1].map(|node: usize| nodes[node].state_directory().join("softhsm/pico"));
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
     say(Command::new("cp").arg("--archive").arg(&from).arg(&to)).unwrap();
     fs::remove_dir_all(&from).unwrap();
     buses[1].plug(3);
@@ -220,6 +221,14 @@ impl Stage<'_> {
         let [one, other] = pods.as_slice() else {
             panic!("a discovery pod on each node: {pods:?}");
         };
+        // kubectl reads what it patches, which discovery cannot.
+        let account = format!("--serviceaccount={TOKENS}:{NAME}-trustplane-discovery");
+        for grant in [
+            &["create", "role", "reader", "--verb=get", "--resource=pods"][..],
+            &["create", "rolebinding", "reader", "--role=reader", &account][..],
+        ] {
+            say(&mut self.kubectl(grant)).unwrap();
+        }
         let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
         let uid = one["metadata"]["uid"].as_str().unwrap();
         let patch = |pod: &Value, patch: Value| {

@@ -118,7 +118,11 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
             "token-serial",
             fixed.and_then(|fixed| fixed.token_serial.as_ref()),
         ),
-        ("reader-serial", fixed.is_none().then_some(&agent.serial)),
+        // Not every reader has the serial number of the bus in its name; whoever gives a label need not rely on it.
+        (
+            "reader-serial",
+            (fixed.is_none() && label.is_none()).then_some(&agent.serial),
+        ),
     ];
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
     arguments.extend(given.map(|(name, value)| argument(name, value)));
