@@ -72,6 +72,7 @@ fn product() -> Result<Tree> {
     let manager = image::compile("trustplane-manager", "trustplane-manager", Profile::Test)?;
     let plugin = image::compile("kubectl-trustplane", "kubectl-trustplane", Profile::Test)?;
     let agent = image::compile("trustplane-agent", "trustplane-agent", Profile::Test)?;
+    let discovery = image::compile("trustplane-discovery", "trustplane-discovery", Profile::Test)?;
     let helm = Toolchain::new(&Cache::locate()?).ensure(Tool::Helm)?.join("helm");
     // Not by its path: a build of the workspace may have put another file there since we were started.
     let xtask = Path::new("/proc/self/exe");
@@ -103,6 +104,10 @@ fn product() -> Result<Tree> {
         Program {
             typed: "trustplane-agent",
             path: &agent,
+        },
+        Program {
+            typed: "trustplane-discovery",
+            path: &discovery,
         },
         Program {
             typed: "trustplane-manager",

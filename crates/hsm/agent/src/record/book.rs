@@ -17,7 +17,7 @@ use super::ledger::{Change, Ledger, LedgerError, Loaded};
 /// From writing a try down to sending it to the token. Who takes longer has to ask again.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// How often others may be faster before we give up for now.
+/// How often others may be faster before we give up this time.
 const CONFLICTS: usize = 8;
 
 /// The tries of one process, in a record that others share.
