@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 use trustplane_testkit::{DEADLINE, wait_for_some};
 
-use crate::stage::{AGENT, SERIAL, Stage, entry, node, report, says, token};
+use crate::stage::{AGENT, SERIAL, Stage, at, entry, node, report, says, token};
 
 fn node_of(deployment: &Deployment) -> Option<String> {
     let annotations = deployment.metadata.annotations.as_ref()?;
@@ -21,7 +21,10 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
     stage.record(AGENT, json!({ "tries": "[]" })).await?;
     let deployments = stage.api::<Deployment>();
     let old = deployments.get(AGENT).await?;
-    assert_eq!(node_of(&old).as_deref(), Some("node-1"));
+    assert_eq!(
+        node_of(&old).as_deref(),
+        Some(at(&stage.sandbox, "node-1").as_str())
+    );
     // It was pulled out here, and put in there.
     let mut lost = token(SERIAL);
     lost["available"] = false.into();
@@ -33,8 +36,9 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
         &report("pico", &[token(SERIAL)]),
     )
     .await?;
+    let there = at(&stage.sandbox, "node-2");
     wait_for_some(&deployments, AGENT, DEADLINE, |live| {
-        node_of(live).as_deref() == Some("node-2") && live.metadata.uid != old.metadata.uid
+        node_of(live).as_deref() == Some(there.as_str()) && live.metadata.uid != old.metadata.uid
     })
     .await?;
     let record = stage.api::<ConfigMap>().get(AGENT).await?;

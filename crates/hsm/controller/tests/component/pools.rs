@@ -10,7 +10,7 @@ use serde_json::json;
 use trustplane_api::hsm::HsmPool;
 use trustplane_process::clock::ManualClock;
 
-use crate::stage::{AGENT, SERIAL, Stage, device, node, pico, pod, report, says, token};
+use crate::stage::{AGENT, SERIAL, Stage, at, device, node, pico, pod, report, says, token};
 
 #[tokio::test]
 async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
@@ -25,7 +25,10 @@ async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
     let found = &status.aggregated_devices[0];
     assert_eq!(found.serial_number.as_deref(), Some(SERIAL));
     // The report did not name its node: it is that of the pod.
-    assert_eq!((found.node_name.as_str(), found.available), ("node-1", true));
+    assert_eq!(
+        (found.node_name.as_str(), found.available),
+        (at(&stage.sandbox, "node-1").as_str(), true)
+    );
     assert!(status.reporting_pods[0].fresh && status.reporting_pods[0].devices_found == 1);
     stage.kill(running).await
 }

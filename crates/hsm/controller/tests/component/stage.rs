@@ -291,6 +291,12 @@ pub fn report(device: &str, tokens: &[Value]) -> Value {
     })
 }
 
+/// The name of a node that no other test has: no node is there, and the control plane removes all pods of a name that it has
+/// missed for a while.
+pub fn at(sandbox: &Sandbox, node: &str) -> String {
+    format!("{node}.{}", sandbox.namespace())
+}
+
 /// Puts a discovery pod on a node, as the DaemonSet controller would if there were nodes, and lets it report.
 pub async fn node(sandbox: &Sandbox, device: &str, node: &str, report: &Value) -> Result<String> {
     let set: DaemonSet = there(sandbox, &format!("{device}-discovery")).await?;
@@ -314,7 +320,7 @@ pub async fn pod(sandbox: &Sandbox, metadata: Value, node: &str) -> Result<()> {
     let name = metadata["name"].as_str().context("a name")?.to_owned();
     let pod = json!({
         "metadata": metadata,
-        "spec": { "nodeName": node, "containers": [{ "name": "main", "image": "none" }] },
+        "spec": { "nodeName": at(sandbox, node), "containers": [{ "name": "main", "image": "none" }] },
     });
     let pods: Api<Pod> = sandbox.api();
     pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
