@@ -384,3 +384,14 @@ fn an_image_is_named_by_tag_or_by_digest() {
         format!("localhost/trustplane/manager@{digest}")
     );
 }
+
+#[test]
+fn the_secrets_for_the_registry_reach_the_processes_of_hsm_too() {
+    let chart = Chart::of_the_product().unwrap();
+    let values = ["image.pullSecrets[0].name=one", "image.pullSecrets[1].name=two"];
+    let rendered = render(&chart, &values).unwrap();
+    assert!(
+        rendered.out.contains("- --hsm-image-pull-secrets=one,two\n"),
+        "{rendered:?}"
+    );
+}

@@ -16,6 +16,9 @@
 - --hsm-agent-image={{ include "trustplane.image" (merge (dict "tag" ($values.agent.image.tag | default .Chart.AppVersion)) $values.agent.image) }}
 - --hsm-discovery-image={{ include "trustplane.image" (merge (dict "tag" ($values.discovery.image.tag | default .Chart.AppVersion)) $values.discovery.image) }}
 - --hsm-image-pull-policy={{ .Values.image.pullPolicy }}
+{{- with .Values.image.pullSecrets }}
+- --hsm-image-pull-secrets={{ include "trustplane.names" . }}
+{{- end }}
 - --hsm-discovery-service-account={{ include "trustplane.hsm.discovery" . }}
 {{- with $values.hostDirectories }}
 - --hsm-host-directories={{ join "," . }}
