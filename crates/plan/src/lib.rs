@@ -33,6 +33,7 @@ mod meta;
 mod note;
 mod owned;
 mod steps;
+mod value;
 
 pub use class::{Class, Classified};
 pub use condition::{Condition, ConditionStatus, Conditions};
@@ -46,6 +47,7 @@ pub use meta::{Keep, Meta, MetaError, Owner};
 pub use note::{MAX_NOTE, Note, Severity};
 pub use owned::{OwnedSet, converge_set};
 pub use steps::{Apply, Conflicts, Delete, Expect, Finalizer, Never, Plan, Propagation, Status, Step};
+pub use value::Value;
 
 /// The annotation that holds the fingerprint of what we last applied. See [`Fingerprinter`].
 pub const FINGERPRINT: &str = "trustplane.io/fingerprint";

@@ -7,6 +7,7 @@
 //! - [`proxy`]: faults between a client and the API server, scripted by the test.
 //! - [`crash`]: a crash at every write, of a controller in this process or of a real binary.
 //! - [`canary`]: secret values, planted and searched for.
+//! - [`Door`]: what the API server lets in and what it refuses.
 //! - [`Moto`]: AWS, as far as its secrets and identities go.
 //!
 //! It knows nothing of the product and nothing of the kit, and there is no mock of the Kubernetes API in it.
@@ -15,6 +16,7 @@ mod account;
 pub mod audit;
 pub mod canary;
 pub mod crash;
+mod door;
 mod moto;
 mod plane;
 mod process;
@@ -25,6 +27,7 @@ mod wait;
 mod webhook;
 
 pub use account::{Account, Credentials, Instance};
+pub use door::Door;
 pub use moto::{AccessKey, Moto, READER, element};
 pub use plane::ControlPlane;
 pub use process::{Process, Program};

@@ -73,7 +73,7 @@ fn read(payload: &Payload, shape: &Shape) -> Result<Fields, Problem> {
             .iter()
             .map(|(key, value)| (key.clone(), Some(value.clone())))
             .collect()),
-        Payload::Bytes(bytes) if bytes.len() == 0 => Err(wrong("is empty")),
+        Payload::Bytes(bytes) if bytes.is_empty() => Err(wrong("is empty")),
         Payload::Bytes(bytes) => match shape.format {
             Format::Raw => Ok(Fields::from([(shape.key.clone(), Some(bytes.clone()))])),
             Format::Json => formats::json(bytes.expose(), &shape.select).map_err(wrong),

@@ -50,7 +50,7 @@ fn basic(data: &Data) -> Result<(), &'static str> {
 
 fn ssh(data: &Data) -> Result<(), &'static str> {
     match data.get("ssh-privatekey") {
-        Some(key) if key.len() > 0 => Ok(()),
+        Some(key) if !key.is_empty() => Ok(()),
         _ => Err("needs the key ssh-privatekey"),
     }
 }

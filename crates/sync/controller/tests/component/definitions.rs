@@ -1,51 +1,16 @@
 //! What the API server itself refuses: policies that cannot match, stores that cannot be opened.
 
 use anyhow::Result;
-use kube::api::{ApiResource, DynamicObject, PostParams};
-use kube::{Api, Resource};
+use kube::Resource;
 use serde_json::{Value, json};
 use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 use trustplane_sync_controller::kinds;
-use trustplane_testkit::ControlPlane;
+use trustplane_testkit::{ControlPlane, Door};
 
-struct Door(Api<DynamicObject>, ApiResource);
-
-impl Door {
-    async fn of<K: Resource<DynamicType = ()>>() -> Result<Self> {
-        let plane = ControlPlane::shared().await?;
-        plane.install(&kinds()).await?;
-        let kind = ApiResource::erase::<K>(&());
-        Ok(Self(Api::all_with(plane.client()?, &kind), kind))
-    }
-
-    /// Nothing if it is let in, or what is wrong.
-    async fn refusal(&self, spec: &Value) -> Result<Option<String>> {
-        let mut object = DynamicObject::new("probe", &self.1);
-        object.data = json!({ "spec": spec });
-        let rehearsal = PostParams {
-            dry_run: true,
-            ..PostParams::default()
-        };
-        match self.0.create(&rehearsal, &object).await {
-            Ok(_) => Ok(None),
-            Err(kube::Error::Api(status)) if status.code == 422 => Ok(Some(status.message.clone())),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn takes(&self, spec: Value) -> Result<()> {
-        assert_eq!(self.refusal(&spec).await?, None, "{spec}");
-        Ok(())
-    }
-
-    async fn refuses(&self, spec: Value, why: &str) -> Result<()> {
-        let told = self.refusal(&spec).await?.unwrap_or_default();
-        assert!(
-            told.contains(why),
-            "{spec} should be refused for {why:?}: {told:?}"
-        );
-        Ok(())
-    }
+async fn door<K: Resource<DynamicType = ()>>() -> Result<Door> {
+    let plane = ControlPlane::shared().await?;
+    plane.install(&kinds()).await?;
+    Ok(Door::new::<K>(plane.client()?, None))
 }
 
 fn rule(rule: Value) -> Value {
@@ -54,7 +19,7 @@ fn rule(rule: Value) -> Value {
 
 #[tokio::test]
 async fn a_policy_that_cannot_match_is_refused() -> Result<()> {
-    let door = Door::of::<SecretSyncPolicy>().await?;
+    let door = door::<SecretSyncPolicy>().await?;
     door.takes(rule(
         json!({"paths": ["prod/{namespace}/**", "/flat-{serviceAccount}", "*"]}),
     ))
@@ -128,7 +93,7 @@ async fn a_policy_that_cannot_match_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn a_store_names_exactly_one_origin() -> Result<()> {
-    let door = Door::of::<SecretSyncStore>().await?;
+    let door = door::<SecretSyncStore>().await?;
     let one = "must name exactly one of awsSecretsManager, kubernetes, file and mock";
     door.takes(json!({"from": {"awsSecretsManager": {}}})).await?;
     door.takes(json!({
