@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tempfile::TempDir;
+use trustplane_cluster::wait;
 use trustplane_process::ca::{Authority, LeafRequest, Policy};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trustplane-agent");
@@ -108,15 +109,8 @@ fn get(port: u16, path: &str) -> Option<String> {
 }
 
 fn until(port: u16, path: &str, wanted: &str) {
-    let begun = Instant::now();
-    loop {
-        let answer = get(port, path).unwrap_or_default();
-        if answer.contains(wanted) {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{path}: {answer}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let asked = || Ok(get(port, path).filter(|answer| answer.contains(wanted)).map(drop));
+    wait::until(path, PATIENCE, asked).unwrap();
 }
 
 #[test]
@@ -147,14 +141,7 @@ fn a_token_is_made_filled_served_and_given_back() {
         .status()
         .unwrap();
     assert!(terminated.success());
-    let begun = Instant::now();
-    let status = loop {
-        match served.0.try_wait().unwrap() {
-            Some(status) => break status,
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
-        assert!(begun.elapsed() < PATIENCE);
-    };
+    let status = wait::until("the agent to end", PATIENCE, || Ok(served.0.try_wait()?)).unwrap();
     assert!(status.success(), "{status}");
     assert!(
         place

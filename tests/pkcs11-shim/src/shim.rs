@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
 
-/// Names the real module.
-pub(crate) const MODULE: &str = "TRUSTPLANE_SHIM_MODULE";
+/// Names the real module. An HSMDevice may give its agent neither if they began as variables of ours do.
+pub(crate) const MODULE: &str = "PKCS11_SHIM_MODULE";
 /// Names the file with the [`Order`].
-pub(crate) const CONTROL: &str = "TRUSTPLANE_SHIM_CONTROL";
+pub(crate) const CONTROL: &str = "PKCS11_SHIM_CONTROL";
 
 const LIBRARY: &str = "libtrustplane_pkcs11_shim.so";
 

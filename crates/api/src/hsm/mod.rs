@@ -2,6 +2,9 @@
 //! Kubernetes. The kinds take the manifests of every generation of the HSM Secrets Operator.
 
 pub mod admission;
+#[cfg(test)]
+#[cfg(feature = "crd")]
+mod definition_tests;
 mod device;
 mod mirroring;
 pub mod names;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub use login::Given;
 pub use process::Program;
 pub use provisioning::Provision;
-pub use requests::{Listing, Survey};
+pub use requests::{Changed, Listing, Survey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::limits::Limits;

@@ -52,5 +52,5 @@ mod words;
 pub use error::{AgentError, Effect, PinProblem};
 pub use frame::FrameError;
 pub use health::{Health, Phase, Provisioning};
-pub use host::{Given, Host, Listing, Program, Provision, Settings, Survey};
+pub use host::{Changed, Given, Host, Listing, Program, Provision, Settings, Survey};
 pub use wire::{Entry, Wanted};

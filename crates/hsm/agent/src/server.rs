@@ -1,4 +1,10 @@
 //! The port of the service: TLS 1.3, both sides checked, certificates that change while it serves.
+//!
+//! A connection lasts no longer than the trust in its client: as often as the files are looked at, each client is checked anew
+//! against what is trusted then and against the clock, and a connection ends whose client would not be let in any more. A
+//! manager makes its connections anew when it gets a new certificate, so none of its calls ends by that.
+
+mod guarded;
 
 use std::convert::Infallible;
 use std::io;
@@ -7,7 +13,7 @@ use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::unfold;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use trustplane_api::hsm::v1::MANAGER;
@@ -17,6 +23,7 @@ use trustplane_process::tls::{
 };
 
 use crate::service::Service;
+use guarded::Guarded;
 
 /// Larger than the largest secret with its metadata and all that goes round it.
 const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
@@ -59,6 +66,7 @@ impl Certificates {
 #[derive(Debug)]
 pub struct Port {
     listener: TlsListener,
+    clients: Arc<ClientTrust>,
     follower: FileFollower,
     poll: Duration,
 }
@@ -77,12 +85,13 @@ impl Port {
         let clients = ClientTrust::named(roots(&bundle)?, MANAGER)?;
         let follower = FileFollower::start(files, vec![keys.clone(), clients.clone()]).await?;
         let config = ServerTls::new(keys)
-            .require_clients(clients)
+            .require_clients(clients.clone())
             .only_tls13()
             .alpn(&["h2"])
             .build()?;
         Ok(Self {
             listener: TlsListener::new(tcp, config),
+            clients,
             follower,
             poll,
         })
@@ -96,23 +105,29 @@ impl Port {
             .http2_keepalive_interval(Some(PING))
             .http2_keepalive_timeout(Some(PING_ANSWER))
             .add_service(service)
-            .serve_with_incoming_shutdown(connections(self.listener), stop.cancelled());
+            .serve_with_incoming_shutdown(
+                connections(self.listener, self.clients, self.poll),
+                stop.cancelled(),
+            );
         let follow = self.follower.run(self.poll, stop.clone());
         let (served, ()) = tokio::join!(server, follow);
         Ok(served?)
     }
 }
 
-type Connection = tokio_rustls::server::TlsStream<TcpStream>;
-
 /// Connections whose handshake is done. An error of the listener is no end.
-fn connections(listener: TlsListener) -> impl Stream<Item = Result<Connection, Infallible>> {
-    unfold(listener, |mut listener| async {
+fn connections(
+    listener: TlsListener,
+    clients: Arc<ClientTrust>,
+    poll: Duration,
+) -> impl Stream<Item = Result<Guarded, Infallible>> {
+    unfold((listener, clients), move |(mut listener, clients)| async move {
         loop {
             match listener.accept().await {
-                Ok((connection, _)) => {
+                Ok((connection, peer)) => {
                     note(connection.get_ref().0.set_nodelay(true));
-                    return Some((Ok(connection), listener));
+                    let guarded = Guarded::new(connection, peer.certificates, clients.clone(), poll);
+                    return Some((Ok(guarded), (listener, clients)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");

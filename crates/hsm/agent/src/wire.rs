@@ -7,12 +7,14 @@ use std::path::PathBuf;
 
 pub(crate) use failure::{Failure, Kind};
 use serde::{Deserialize, Serialize};
+use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::layout::Description;
 use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::metadata::Metadata;
 use trustplane_hsm_core::path::{KeyName, SecretPath};
 use trustplane_hsm_core::secret::{Secret, Value};
-use trustplane_hsm_core::version::{Expected, Stamp};
+use trustplane_hsm_core::version::Stamp;
 use trustplane_hsm_token::{Attempt, Capacity, Selector, TokenInfo};
 
 use crate::error::Effect;
@@ -53,6 +55,17 @@ pub struct Entry {
     pub keys: usize,
 }
 
+impl From<Description> for Entry {
+    fn from(described: Description) -> Self {
+        Self {
+            stamp: described.stamp,
+            checksum: described.checksum,
+            digest: described.digest.to_hex(),
+            keys: described.keys,
+        }
+    }
+}
+
 /// A request. PINs and values are in the frame beside it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -89,15 +102,17 @@ pub(crate) enum Request {
         keys: Vec<String>,
         #[serde(with = "remote::MetadataDef")]
         metadata: Metadata,
-        #[serde(with = "remote::ExpectedDef")]
-        expected: Expected,
+        #[serde(with = "remote::TermsDef")]
+        terms: Terms,
     },
+    /// The whole secret goes, or one key of it.
     Delete {
         path: String,
+        key: Option<String>,
         #[serde(with = "remote::StampDef")]
         stamp: Stamp,
-        #[serde(with = "remote::ExpectedDef")]
-        expected: Expected,
+        #[serde(with = "remote::TermsDef")]
+        terms: Terms,
     },
     Purge {
         path: String,
@@ -170,8 +185,14 @@ pub(crate) enum Reply {
         #[serde(with = "remote::MetadataDef")]
         metadata: Metadata,
     },
-    /// The generation that a change has left.
-    Changed(#[serde(with = "remote::GenerationDef")] Generation),
+    /// What a change has left of a secret, and the generation that it has left.
+    Changed {
+        entry: Entry,
+        #[serde(with = "remote::GenerationDef")]
+        generation: Generation,
+    },
+    /// Nothing is left of a secret.
+    Purged(#[serde(with = "remote::GenerationDef")] Generation),
     List(Vec<(String, Result<Entry, Failure>)>),
     Survey {
         entries: Vec<(String, Result<Entry, Failure>)>,
@@ -201,6 +222,11 @@ pub(crate) fn path(text: &str) -> Result<SecretPath, Failure> {
     SecretPath::parse(text).map_err(|error| Failure::new(Kind::InvalidArgument, error.to_string()))
 }
 
+/// A key as it came over the socket.
+pub(crate) fn key(text: &str) -> Result<KeyName, Failure> {
+    KeyName::parse(text).map_err(|error| Failure::new(Kind::InvalidArgument, error.to_string()))
+}
+
 /// The keys of a secret, and its values in the same order.
 pub(crate) fn take_apart(secret: Secret) -> (Vec<String>, Metadata, Vec<Value>) {
     let (keys, values) = secret
@@ -220,9 +246,6 @@ pub(crate) fn put_together(
     if keys.len() != values.len() {
         return Err(Failure::new(Kind::InvalidArgument, "as many values as keys"));
     }
-    let key = |key: &str| {
-        KeyName::parse(key).map_err(|error| Failure::new(Kind::InvalidArgument, error.to_string()))
-    };
     let data = keys
         .iter()
         .zip(values)

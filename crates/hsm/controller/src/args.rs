@@ -44,12 +44,6 @@ pub struct HsmArgs {
     /// Where the kubelet of nodes looks for device plugins
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "PATH", value_parser = absolute)]
     hsm_plugin_dir: String,
-    /// User that agents of USB tokens run as, without capabilities; 0 because device files belong to root on most nodes
-    #[arg(long, default_value_t = 0, value_name = "UID")]
-    hsm_agent_user: i64,
-    /// Groups of nodes that may open the device files of tokens, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "GIDS")]
-    hsm_agent_groups: Vec<i64>,
     /// PKCS#11 module of HSMDevices that name none, as a path in the image of agents
     #[arg(long, value_name = "PATH", value_parser = absolute)]
     hsm_library: Option<String>,
@@ -98,6 +92,7 @@ impl HsmArgs {
         let lives = Lives {
             leaf: self.hsm_leaf_validity,
             renew_before: self.hsm_renew_before,
+            ..Lives::default()
         };
         let rules = Rules {
             manager_namespace: home.to_owned(),
@@ -111,8 +106,6 @@ impl HsmArgs {
             sysfs: self.hsm_sysfs_path.clone(),
             dev: self.hsm_dev_path.clone(),
             plugin_dir: self.hsm_plugin_dir.clone(),
-            agent_user: self.hsm_agent_user,
-            agent_groups: self.hsm_agent_groups.clone(),
             library: self.hsm_library.clone(),
             priority_class: self.hsm_priority_class.clone(),
         };

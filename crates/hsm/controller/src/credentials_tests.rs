@@ -1,6 +1,5 @@
-use base64::Engine;
-use jiff::SignedDuration;
-use trustplane_plan::{FieldSet, Keep};
+use trustplane_hsm_core::objects::SECRET;
+use trustplane_plan::{Expect, Manifest};
 use trustplane_process::ca::Policy;
 use trustplane_process::secret::Secret;
 use trustplane_process::tls;
@@ -9,29 +8,18 @@ use super::*;
 
 const AGENT: &str = "hsm-agent-pico-e66";
 
-fn device() -> Meta {
-    let body =
-        json!({"metadata": {"name": "pico", "namespace": "vault", "uid": "d1", "resourceVersion": "3"}});
-    Meta::decode(&body.to_string(), &Keep::default()).unwrap()
-}
-
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
 fn authority() -> Authority {
     let policy = Policy {
         ca_life: SignedDuration::from_hours(24 * 1000),
         leaf_life: SignedDuration::from_hours(2160),
         propagation: SignedDuration::from_hours(1),
     };
-    Authority::create("test", policy, now()).unwrap()
+    Authority::create("test", policy, Timestamp::now()).unwrap()
 }
 
 struct Desk {
     authority: Authority,
     fingerprinter: Fingerprinter,
-    device: Meta,
     agent: ObjectRef,
 }
 
@@ -40,61 +28,32 @@ impl Desk {
         Self {
             authority: authority(),
             fingerprinter: Fingerprinter::new(&[7; 32]),
-            device: device(),
             agent: ObjectRef::new(Some("vault"), AGENT),
         }
     }
 
-    fn office(&self, now: Timestamp) -> Office<'_> {
-        Office {
+    /// A write as it is decided.
+    fn recipe(&self) -> Apply {
+        let made_of = json!({ "tls.crt": "x", "tls.key": "", "ca.crt": self.authority.bundle_pem() });
+        Apply::create(Manifest::new(SECRET, Some("vault"), "s").with("data", made_of))
+    }
+
+    fn issue(&self, needed: Apply, now: Timestamp) -> Option<Apply> {
+        let office = Office {
             authority: &self.authority,
-            lives: Lives::default(),
+            life: SignedDuration::from_hours(48),
             fingerprinter: &self.fingerprinter,
             now,
-        }
-    }
-
-    fn holder(&self) -> Holder<'_> {
-        Holder {
-            agent: &self.agent,
-            device: &self.device,
-        }
-    }
-
-    /// What is written, and the live object after it.
-    fn write(&self, live: Option<&Meta>, now: Timestamp) -> (Value, Meta) {
-        let wish = self.office(now).certificate(&self.holder(), live).unwrap();
-        let Convergence::Write(apply) = wish else {
-            panic!("expected a write, got {wish:?}")
         };
-        after(&apply)
+        office.issue(&self.agent, needed).unwrap()
     }
 
-    fn good_for(&self, live: &Meta, now: Timestamp) -> Option<Duration> {
-        self.office(now).good_for(&self.holder(), live)
+    fn issued(&self) -> Value {
+        self.issue(self.recipe(), Timestamp::now())
+            .unwrap()
+            .manifest
+            .body()
     }
-}
-
-/// The live object as the API server would answer after a write.
-fn after(apply: &Apply) -> (Value, Meta) {
-    let mut body = apply.manifest.body();
-    body["metadata"]["uid"] = "s1".into();
-    body["metadata"]["resourceVersion"] = "9".into();
-    let named = |map: &Value| -> Value {
-        let keys = map.as_object().into_iter().flat_map(|map| map.keys());
-        keys.map(|key| (format!("f:{key}"), json!({}))).collect()
-    };
-    let metadata = &body["metadata"];
-    let mut owned = json!({
-        "f:type": {}, "f:data": named(&body["data"]),
-        "f:metadata": {"f:labels": named(&metadata["labels"]), "f:annotations": named(&metadata["annotations"])},
-    });
-    if metadata["ownerReferences"].is_array() {
-        owned["f:metadata"]["f:ownerReferences"] = json!({});
-    }
-    body["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Apply", "fieldsV1": owned}]);
-    let meta = Meta::decode(&body.to_string(), &Keep::owned_by("m")).unwrap();
-    (body, meta)
 }
 
 fn entry(body: &Value, key: &str) -> Vec<u8> {
@@ -103,95 +62,65 @@ fn entry(body: &Value, key: &str) -> Vec<u8> {
 
 #[test]
 fn an_agent_gets_a_certificate_a_bundle_and_the_key_of_its_record() {
-    let desk = Desk::new();
-    let (body, live) = desk.write(None, now());
-    assert_eq!(live.object.name(), "hsm-agent-pico-e66-tls");
-    assert_eq!(body["type"], "kubernetes.io/tls");
+    let (desk, now) = (Desk::new(), Timestamp::now());
+    let mut needed = desk.recipe();
+    needed.expect = Expect::Seen {
+        uid: "u".into(),
+        resource_version: "7".into(),
+    };
+    let issued = desk.issue(needed.clone(), now).unwrap();
     assert_eq!(
-        body["metadata"]["labels"],
-        json!({
-            "app.kubernetes.io/managed-by": "hsm-secrets-operator",
-            "app.kubernetes.io/component": "mtls", "hsm.j5t.io/device": "pico",
-        })
+        (issued.expect, issued.conflicts),
+        (needed.expect, needed.conflicts)
     );
-    assert_eq!(live.owners[0].uid, "d1");
+    let body = issued.manifest.body();
     tls::certified_key(&entry(&body, "tls.crt"), &Secret::new(entry(&body, "tls.key"))).unwrap();
     assert_eq!(entry(&body, "ca.crt"), desk.authority.bundle_pem().into_bytes());
     assert_eq!(entry(&body, "record.key").len(), 32);
-}
-
-#[test]
-fn what_is_good_stays_until_it_is_time() {
-    let desk = Desk::new();
-    let issued = now();
-    let (_, live) = desk.write(None, issued);
-    let left = desk.good_for(&live, issued).unwrap();
-    assert_eq!(left.as_secs() / 3600, 2160 - 720);
-    let settled = desk
-        .office(issued)
-        .certificate(&desk.holder(), Some(&live))
+    let ends: Timestamp = body["metadata"]["annotations"][ENDS]
+        .as_str()
+        .unwrap()
+        .parse()
         .unwrap();
-    assert_eq!(settled, Convergence::Settled);
-    let due = issued + SignedDuration::from_hours(1440);
-    assert_eq!(desk.good_for(&live, due), None);
-    let (_, renewed) = desk.write(Some(&live), due);
-    assert!(desk.good_for(&renewed, due).is_some());
+    let left = ends.duration_since(now);
+    assert!(
+        left > SignedDuration::from_hours(47) && left <= SignedDuration::from_hours(48),
+        "{left}"
+    );
 }
 
 #[test]
-fn a_certificate_of_another_authority_is_replaced() {
+fn a_recipe_of_another_authority_gets_no_certificate() {
     let mut desk = Desk::new();
-    let (_, live) = desk.write(None, now());
-    // The CA was lost, and another made: nobody trusts the old certificate any more.
+    let needed = desk.recipe();
     desk.authority = authority();
-    assert_eq!(desk.good_for(&live, now()), None);
-    let (body, live) = desk.write(Some(&live), now());
-    assert_eq!(entry(&body, "ca.crt"), desk.authority.bundle_pem().into_bytes());
-    // A successor is announced: agents have to know it before it signs.
-    let later = now() + SignedDuration::from_hours(24 * 700);
-    desk.authority = desk.authority.step(later).unwrap().next.unwrap();
-    assert_eq!(desk.good_for(&live, now()), None);
-}
-
-#[test]
-fn a_secret_that_somebody_has_touched_is_replaced() {
-    let desk = Desk::new();
-    let (_, live) = desk.write(None, now());
-    let mut taken = live.clone();
-    taken.fields = FieldSet::from_fields_v1(&json!({"f:type": {}, "f:data": {"f:tls.crt": {}}}));
-    let mut endless = live.clone();
-    endless.annotations.remove(ENDS);
-    let mut nonsense = live.clone();
-    nonsense.annotations.insert(ENDS.to_owned(), "soon".to_owned());
-    for damaged in [taken, endless, nonsense] {
-        assert_eq!(desk.good_for(&damaged, now()), None);
-        desk.write(Some(&damaged), now());
-    }
+    assert_eq!(desk.issue(needed, Timestamp::now()), None);
 }
 
 #[test]
 fn the_key_of_a_record_belongs_to_the_agent_and_never_changes() {
     let mut desk = Desk::new();
-    let (first, _) = desk.write(None, now());
+    let first = desk.issued();
     desk.authority = authority();
-    let (second, _) = desk.write(None, now());
+    let second = desk.issued();
     assert_eq!(entry(&first, "record.key"), entry(&second, "record.key"));
+    assert_ne!(entry(&first, "tls.key"), entry(&second, "tls.key"));
     desk.agent = ObjectRef::new(Some("other"), AGENT);
-    desk.device.object = ObjectRef::new(Some("other"), "pico");
-    let (third, _) = desk.write(None, now());
-    assert_ne!(entry(&first, "record.key"), entry(&third, "record.key"));
+    assert_ne!(entry(&first, "record.key"), entry(&desk.issued(), "record.key"));
 }
 
 #[test]
-fn an_so_pin_has_sixteen_digits_and_no_owner() {
-    let desk = Desk::new();
-    let (body, live) = after(&so_pin(&desk.holder()).unwrap());
-    let pin = String::from_utf8(entry(&body, "so-pin")).unwrap();
+fn an_so_pin_has_sixteen_digits_and_each_is_another() {
+    let made = || {
+        let bare = Apply::create(Manifest::new(SECRET, Some("vault"), "s"));
+        let body = so_pin(bare).unwrap().manifest.body();
+        String::from_utf8(entry(&body, "so-pin")).unwrap()
+    };
+    let pin = made();
     assert!(
         pin.len() == 16 && pin.bytes().all(|digit| digit.is_ascii_hexdigit()),
-        "{pin:?}"
+        "{} characters",
+        pin.len()
     );
-    assert!(live.owners.is_empty(), "it outlives its HSMDevice");
-    let (other, _) = after(&so_pin(&desk.holder()).unwrap());
-    assert_ne!(entry(&other, "so-pin"), pin.into_bytes());
+    assert_ne!(made(), pin);
 }

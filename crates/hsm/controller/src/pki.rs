@@ -17,7 +17,7 @@ use trustplane_process::tls::{Material, ReloadingClientConfig, TlsError};
 pub(crate) const AUTHORITY: &str = "hsm-mtls-ca";
 /// A CA lives at least so long. The certificates of agents are replaced as soon as another one signs.
 const CA_LIFE: SignedDuration = SignedDuration::from_hours(24 * 365 * 3);
-/// How long a new bundle may take to reach every agent: the manager writes it at once, kubelets bring it within minutes.
+/// The manager writes a new bundle at once, and kubelets bring it to agents within minutes.
 const PROPAGATION: SignedDuration = SignedDuration::from_hours(1);
 
 /// How long the certificates of agents live.
@@ -27,6 +27,8 @@ pub struct Lives {
     pub leaf: SignedDuration,
     /// From their replacement to their end.
     pub renew_before: SignedDuration,
+    /// How long a new bundle may take to reach every agent.
+    pub propagation: SignedDuration,
 }
 
 impl Default for Lives {
@@ -34,6 +36,7 @@ impl Default for Lives {
         Self {
             leaf: SignedDuration::from_hours(2160),
             renew_before: SignedDuration::from_hours(720),
+            propagation: PROPAGATION,
         }
     }
 }
@@ -41,11 +44,11 @@ impl Default for Lives {
 impl Lives {
     /// The lives of a CA that leave room for its rotation.
     fn policy(self) -> Policy {
-        let room = self.leaf.saturating_add(PROPAGATION.saturating_mul(4));
+        let room = self.leaf.saturating_add(self.propagation.saturating_mul(4));
         Policy {
             ca_life: CA_LIFE.max(room.saturating_mul(3)),
             leaf_life: self.leaf,
-            propagation: PROPAGATION,
+            propagation: self.propagation,
         }
     }
 }

@@ -58,8 +58,11 @@ impl World {
         };
         let devices = || watches.subscribe(here(DEVICE).all(Slim::new(annotated.clone())));
         let pools = || watches.subscribe(here(POOL).all(Slim::new(Keep::owned_by(devices::MANAGER))));
-        let daemon_sets =
-            || watches.subscribe(here(DAEMON_SET).ours(Slim::new(Keep::owned_by(devices::MANAGER))));
+        // Those of the original have no mark of ours, and have to be seen so that they can make room.
+        let daemon_sets = || {
+            let all = here(DAEMON_SET).all(Slim::new(Keep::owned_by(devices::MANAGER)));
+            watches.subscribe(all.labels(DEVICE_LABEL))
+        };
         let pods = || watches.subscribe(here(POD).all(Pods).labels(DEVICE_LABEL));
         let owned = || Keep::owned_by(agents::MANAGER);
         let records = || watches.subscribe(here(CONFIG_MAP).ours(Slim::new(owned())));

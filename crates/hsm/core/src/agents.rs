@@ -1,6 +1,8 @@
 //! Agents: which tokens should have one, and what each consists of.
 
 mod deployment;
+#[cfg(test)]
+mod original_tests;
 mod rights;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use crate::device::{Device, Fixed, Opening, Search};
 use crate::objects::{AGENT, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
 use crate::pool::info;
 use crate::rules::Rules;
+use crate::usb::access::Access;
 
 /// A token that should have an agent, and everything that its objects are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Agent<'a> {
     pub opening: &'a Opening,
     /// The token, if it is a static one.
     pub fixed: Option<&'a Fixed>,
+    /// Who may open the device file, as the node that has the token tells.
+    access: Access,
     device: &'a Device,
 }
 
@@ -65,6 +70,11 @@ impl<'a> Agent<'a> {
             ready: trusted && token.available,
             opening,
             fixed,
+            access: match fixed {
+                // It has no device file, so nothing of it can belong to root.
+                Some(_) => Access::Anybody,
+                None => Access::of(&token.device_info),
+            },
             device,
         })
     }

@@ -5,8 +5,10 @@
 //! None of them reads the world: a controller gathers an input, and carries the plan out.
 
 mod agents;
+mod certificates;
 mod device;
 mod pool;
+mod refused;
 #[cfg(test)]
 pub(crate) mod world;
 
@@ -16,8 +18,10 @@ use trustplane_plan::Meta;
 use crate::device::{Device, Faults};
 
 pub use agents::{AgentAction, AgentsInput, decide_agents};
+pub use certificates::{ENDS, Issuing, record_key};
 pub use device::{DeviceInput, decide_device};
 pub use pool::{PoolInput, decide_pool};
+pub use refused::AgentPod;
 
 /// An HSMDevice that exists.
 #[derive(Debug, Clone)]

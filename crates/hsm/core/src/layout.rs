@@ -81,6 +81,18 @@ pub struct Description {
     pub keys: usize,
 }
 
+impl Description {
+    /// What is to be said of this secret.
+    pub fn of(secret: &Secret) -> Self {
+        Self {
+            stamp: secret.metadata.stamp.clone(),
+            checksum: checksum(&secret.data),
+            digest: DataDigest::of(&secret.data),
+            keys: secret.data.len(),
+        }
+    }
+}
+
 /// All objects of a token, sorted into secrets.
 #[derive(Debug)]
 pub struct Contents<'a, H> {
@@ -259,13 +271,7 @@ impl<'a, H> Contents<'a, H> {
 
     /// Reads a secret and says what is to be said of it without its values.
     pub fn describe(&self, path: &SecretPath) -> Result<Description, ReadError> {
-        let secret = self.read(path)?;
-        Ok(Description {
-            checksum: checksum(&secret.data),
-            digest: DataDigest::of(&secret.data),
-            keys: secret.data.len(),
-            stamp: secret.metadata.stamp,
-        })
+        Ok(Description::of(&self.read(path)?))
     }
 
     /// Journals of which nobody can tell the path: neither they nor any path on the token says it.
@@ -331,11 +337,6 @@ impl<'a, H> Contents<'a, H> {
         let pieces = self.pieces(path);
         let told = !pieces.is_empty() && self.trust(path).is_ok();
         told.then(|| pieces.iter().map(|piece| piece.found))
-    }
-
-    /// The objects that hold the generation.
-    pub fn generation_objects(&self) -> impl Iterator<Item = &'a Found<H>> {
-        self.generations.iter().copied()
     }
 
     pub(crate) fn journals(&self) -> &BTreeMap<PathMark, Vec<&'a Found<H>>> {

@@ -3,9 +3,9 @@
 //! A secret is a path with keys and values. On the token each key is a data object of its own, and one more object holds the
 //! metadata; the labels are those of the HSM Secrets Operator ([`label`], [`metadata`], [`oid`]). [`layout`] sorts all
 //! objects of a token into secrets, and never makes a secret smaller because something could not be read. A change is a
-//! list of operations ([`op`]): [`replace`](replace::replace) plans it behind a [`journal`], and
-//! [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that was. After that the token
-//! holds the old value or the new one.
+//! list of operations ([`op`]): [`replace`](replace::replace) plans it behind a [`journal`], [`change`](change::change) makes it
+//! of what there is, and [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that
+//! was. After that the token holds the old value or the new one.
 //!
 //! Which tokens there are is another part: an HSMDevice is read ([`device`]), the nodes say what they have ([`usb`]), a [`pool`]
 //! makes one picture of that, and each token gets an agent ([`agents`]). [`decide`] has the decisions about it.
@@ -33,11 +33,14 @@
 #![deny(missing_docs)]
 
 pub mod agents;
+pub mod change;
 pub mod checksum;
 pub mod code;
 pub mod decide;
 pub mod device;
 pub mod discovery_set;
+#[cfg(any(test, feature = "examples"))]
+pub mod examples;
 pub mod generation;
 pub mod journal;
 pub mod label;

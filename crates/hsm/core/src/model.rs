@@ -1,40 +1,24 @@
 //! A token in memory that can be full, and can be lost after any step. What the tests of this crate stand on.
 
+use crate::examples;
+pub use crate::examples::{path, stamp};
 use crate::label::{Label, Meaning};
 use crate::layout::Contents;
-use crate::metadata::Metadata;
 use crate::object::{Found, NewObject};
 use crate::op::{Objects, Op, carry_out};
-use crate::path::{KeyName, SecretPath};
 use crate::recover::{End, recover};
 use crate::secret::{Data, Secret, Value};
-use crate::version::Stamp;
 
-pub fn path(text: &str) -> SecretPath {
-    SecretPath::parse(text).unwrap()
+fn bytes<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a [u8])> {
+    pairs.iter().map(|(key, text)| (*key, text.as_bytes())).collect()
 }
 
 pub fn data(pairs: &[(&str, &str)]) -> Data {
-    let pair = |(key, value): &(&str, &str)| (KeyName::parse(key).unwrap(), Value::new(*value));
-    pairs.iter().map(pair).collect()
-}
-
-pub fn stamp(version: u64) -> Stamp {
-    Stamp {
-        version,
-        timestamp: Some("2026-07-07T08:00:00Z".parse().unwrap()),
-        ..Stamp::default()
-    }
+    examples::data(&bytes(pairs))
 }
 
 pub fn secret(version: u64, pairs: &[(&str, &str)]) -> Secret {
-    Secret {
-        data: data(pairs),
-        metadata: Metadata {
-            stamp: stamp(version),
-            ..Metadata::default()
-        },
-    }
+    examples::secret(version, &bytes(pairs))
 }
 
 pub fn tombstone(version: u64) -> Secret {

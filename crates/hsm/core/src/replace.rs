@@ -19,7 +19,7 @@ use crate::layout::{Contents, ReadError, objects};
 use crate::limits::{LimitError, Limits, check_secret};
 use crate::object::{Found, NewObject};
 use crate::op::Op;
-use crate::path::SecretPath;
+use crate::path::{KeyName, SecretPath};
 use crate::recover::recover;
 use crate::secret::Secret;
 use crate::version::Expected;
@@ -43,9 +43,32 @@ pub enum WriteError {
         /// What there is.
         found: String,
     },
-    /// Whether it is what the writer expects cannot be told.
+    /// Whether it is what the writer expects cannot be told, or there is nothing to change.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// Which version comes next cannot be told, nor what would be left of the secret.
+    #[error("{0}; it can be written anew only with a version")]
+    Uncounted(ReadError),
+    /// What is there has the highest version.
+    #[error("{path}: there is no higher version")]
+    Exhausted {
+        /// The path.
+        path: SecretPath,
+    },
+    /// It was deleted already.
+    #[error("{path}: it was deleted")]
+    Deleted {
+        /// The path.
+        path: SecretPath,
+    },
+    /// The key that is to go is not there.
+    #[error("{path}: there is no key {key}")]
+    NoKey {
+        /// The path.
+        path: SecretPath,
+        /// The key.
+        key: KeyName,
+    },
     /// The writer was followed by another.
     #[error("{path}: the writer has epoch {given}, but the token was written in epoch {known}")]
     Epoch {
@@ -94,7 +117,8 @@ impl WriteError {
     /// What it means to the one who called.
     pub fn code(&self) -> Code {
         match self {
-            Self::Read(error) => error.code(),
+            Self::Read(error) | Self::Uncounted(error) => error.code(),
+            Self::Deleted { .. } | Self::NoKey { .. } => Code::NotFound,
             Self::Limit { source, .. } => source.code(),
             Self::Keys { .. } => Code::InvalidArgument,
             _ => Code::FailedPrecondition,
@@ -111,12 +135,22 @@ pub fn replace<H: Clone>(
     expected: Expected,
     limits: &Limits,
 ) -> Result<Vec<Op<H>>, WriteError> {
+    is_settled(contents, path)?;
+    is_expected(contents, path, expected)?;
+    put(contents, path, secret, limits)
+}
+
+/// Plans it after it was seen that no change is left half-way, and that what is there is what the writer expects.
+pub(crate) fn put<H: Clone>(
+    contents: &Contents<'_, H>,
+    path: &SecretPath,
+    secret: &Secret,
+    limits: &Limits,
+) -> Result<Vec<Op<H>>, WriteError> {
     if secret.data.is_empty() != secret.is_deleted() {
         return Err(WriteError::Keys { path: path.clone() });
     }
     check_secret(&secret.data).map_err(|source| limit(path, source))?;
-    is_settled(contents, path)?;
-    is_expected(contents, path, expected)?;
     let epoch = secret.metadata.stamp.epoch;
     let known = contents.epoch();
     if let Some(given) = epoch.filter(|given| *given < known) {
@@ -154,14 +188,14 @@ pub fn purge<H: Clone>(
     plan(contents, path, &[], None, limits)
 }
 
-fn is_settled<H: Clone>(contents: &Contents<'_, H>, path: &SecretPath) -> Result<(), WriteError> {
+pub(crate) fn is_settled<H: Clone>(contents: &Contents<'_, H>, path: &SecretPath) -> Result<(), WriteError> {
     match recover(contents).ops.is_empty() {
         true => Ok(()),
         false => Err(WriteError::RecoverFirst { path: path.clone() }),
     }
 }
 
-fn is_expected<H>(
+pub(crate) fn is_expected<H>(
     contents: &Contents<'_, H>,
     path: &SecretPath,
     expected: Expected,

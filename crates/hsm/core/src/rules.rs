@@ -30,10 +30,6 @@ pub struct Rules {
     pub dev: String,
     /// Where the kubelet of nodes looks for device plugins.
     pub plugin_dir: String,
-    /// The user that agents of USB tokens run as: 0 where device files belong to root. Agents of static tokens never need root.
-    pub agent_user: i64,
-    /// Groups of nodes that may open device files.
-    pub agent_groups: Vec<i64>,
     /// The PKCS#11 module where an HSMDevice names none.
     pub library: Option<String>,
     /// The priority of agents and discovery pods.
@@ -54,8 +50,6 @@ impl Default for Rules {
             sysfs: "/sys".to_owned(),
             dev: "/dev".to_owned(),
             plugin_dir: "/var/lib/kubelet/device-plugins".to_owned(),
-            agent_user: USER,
-            agent_groups: Vec::new(),
             library: None,
             priority_class: None,
         }

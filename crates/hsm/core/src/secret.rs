@@ -1,45 +1,12 @@
 //! A secret: values that are redacted when printed and wiped when dropped, and what is known about them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use zeroize::Zeroizing;
+pub use trustplane_plan::Value;
 
 use crate::metadata::Metadata;
 use crate::path::KeyName;
 use crate::version::Stamp;
-
-/// The bytes of one value.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Value(Zeroizing<Vec<u8>>);
-
-impl Value {
-    /// Takes bytes into custody.
-    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(Zeroizing::new(bytes.into()))
-    }
-
-    /// The bytes. What is done with them is the caller's duty.
-    pub fn expose(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// How many bytes there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl fmt::Debug for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Value(…)")
-    }
-}
 
 /// Keys and values, in the order of the keys' bytes.
 pub type Data = BTreeMap<KeyName, Value>;

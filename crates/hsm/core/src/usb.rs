@@ -6,6 +6,7 @@
 //!
 //! Files, sockets and clocks are elsewhere. No part of it guesses.
 
+pub(crate) mod access;
 mod device;
 mod ids;
 pub mod report;

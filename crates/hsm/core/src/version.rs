@@ -47,9 +47,6 @@ pub enum StampError {
     /// The epoch is no number.
     #[error("label sync.epoch is no whole number from 0 to 9223372036854775807")]
     Epoch,
-    /// There is no higher version.
-    #[error("label sync.version has the highest number that there is")]
-    Exhausted,
 }
 
 impl Stamp {
@@ -86,20 +83,6 @@ impl Stamp {
         all.into_iter()
             .filter_map(|(label, text)| Some((label, text?)))
             .collect()
-    }
-
-    /// The stamp of the next write by this writer.
-    pub fn next(&self, now: Timestamp, epoch: Option<u64>) -> Result<Self, StampError> {
-        if self.version >= HIGHEST {
-            return Err(StampError::Exhausted);
-        }
-        Ok(Self {
-            version: self.version + 1,
-            timestamp: Some(now),
-            deleted: false,
-            source: None,
-            epoch,
-        })
     }
 }
 
@@ -216,31 +199,6 @@ mod tests {
         }
         let time = Stamp::take(&mut labels(&[("sync.timestamp", "yesterday")]));
         assert_eq!(time, Err(StampError::Timestamp));
-    }
-
-    #[test]
-    fn the_next_version_is_one_higher_and_lives() {
-        let deleted = Stamp {
-            version: 4,
-            deleted: true,
-            source: Some("a".into()),
-            epoch: Some(2),
-            timestamp: None,
-        };
-        let now = at("2026-07-07T08:00:00Z").unwrap();
-        let expected = Stamp {
-            version: 5,
-            timestamp: Some(now),
-            deleted: false,
-            source: None,
-            epoch: Some(3),
-        };
-        assert_eq!(deleted.next(now, Some(3)), Ok(expected));
-        let last = Stamp {
-            version: HIGHEST,
-            ..Stamp::default()
-        };
-        assert_eq!(last.next(now, None), Err(StampError::Exhausted));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use trustplane_hsm_core::usb::{Found, RawDevice, Selection, UsbDevice, is_device_name};
 
-use crate::files::Root;
+use crate::files::{Place, Root};
 use crate::glob::{Match, Pattern, PatternError, named};
 
 /// Where the kernel lists USB devices, below the root of sysfs.
@@ -61,6 +61,8 @@ pub struct Sight {
     pub found: Vec<Found>,
     /// Devices that are wanted, but that no file leads to yet.
     pub without_node: usize,
+    /// Their device files below `/dev`, with what stood there.
+    nodes: Vec<(PathBuf, Place)>,
 }
 
 impl Eye {
@@ -109,11 +111,21 @@ impl Eye {
         Ok(Glimpse { entries, files })
     }
 
+    /// Whether all is as it was, as far as a cheap look tells. Who may open a device file is settled by udev a moment after the
+    /// kernel has made it, and no event of the kernel tells of that.
+    pub fn sees_the_same(&self, before: &Sight) -> Result<bool, LookError> {
+        let dev = self.dev();
+        let stays =
+            |(node, place): &(PathBuf, Place)| dev.as_ref().and_then(|dev| dev.place(node)) == Some(*place);
+        Ok(self.glimpse()? == before.glimpse && before.nodes.iter().all(stays))
+    }
+
     /// A whole look.
     pub fn look(&self) -> Result<Sight, LookError> {
         let sysfs = self.sysfs()?;
         let glimpse = self.glimpse_at(sysfs.as_ref())?;
         let (dev, mut found, mut without_node) = (self.dev(), Vec::new(), 0);
+        let mut nodes = Vec::new();
         for (name, _) in glimpse.entries.iter().filter(|(name, _)| is_device_name(name)) {
             let Some(sysfs) = &sysfs else { continue };
             let interfaces = interfaces(sysfs, name, &glimpse);
@@ -127,34 +139,45 @@ impl Eye {
                 .as_ref()
                 .and_then(|dev| node(sysfs, dev, &device, &interfaces))
             {
-                Some(node) => found.push(device.at(&node)),
+                Some((path, real, place)) => {
+                    found.push(device.at(&named(&path)).with_access(place.mode, place.gid));
+                    nodes.push((real, place));
+                }
                 None => without_node += 1,
             }
         }
-        found.extend(glimpse.files.iter().map(|file| self.file(file)));
+        for file in &glimpse.files {
+            let place = dev.as_ref().and_then(|dev| dev.place(&file.node));
+            found.push(self.file(file, place));
+            nodes.extend(place.map(|place| (file.node.clone(), place)));
+        }
         Ok(Sight {
             glimpse,
             found,
             without_node,
+            nodes,
         })
     }
 
     /// A device file that was asked for by its path.
-    fn file(&self, file: &Match) -> Found {
+    fn file(&self, file: &Match, place: Option<Place>) -> Found {
         let pattern = self.pattern.as_ref().map(Pattern::as_str).unwrap_or_default();
         let expected = self
             .selection
             .path
             .as_ref()
             .and_then(|path| path.permissions.clone());
-        let place = self.dev().and_then(|dev| dev.place(&file.node));
         let permissions = expected.or_else(|| place.map(|place| format!("{:04o}", place.mode)));
-        Found::file(
+        let found = Found::file(
             &named(&file.path),
             &named(&file.node),
             pattern,
             permissions.as_deref(),
-        )
+        );
+        match place {
+            Some(place) => found.with_access(place.mode, place.gid),
+            None => found,
+        }
     }
 
     /// The tree of the kernel, if the bus matters at all.
@@ -217,20 +240,26 @@ fn raw(sysfs: &Root, name: &str, interfaces: &[PathBuf]) -> RawDevice {
 }
 
 /// The file that leads to a device: that of the bus, or else that of a serial line, or else that of a raw HID device. It exists, or
-/// there is none.
-fn node(sysfs: &Root, dev: &Root, device: &UsbDevice, interfaces: &[PathBuf]) -> Option<String> {
-    let exists = |path: &Path| dev.place(&dev.real(path)?).filter(|place| place.is_node);
-    let bus = device.bus_node().map(PathBuf::from);
-    let bus = bus.filter(|path| exists(path).is_some());
+/// there is none. Told are its name below `/dev`, where that leads to, and what stands there.
+fn node(
+    sysfs: &Root,
+    dev: &Root,
+    device: &UsbDevice,
+    interfaces: &[PathBuf],
+) -> Option<(PathBuf, PathBuf, Place)> {
+    let existing = |path: PathBuf| {
+        let real = dev.real(&path)?;
+        let place = dev.place(&real).filter(|place| place.is_node)?;
+        Some((path, real, place))
+    };
     let of_kind = |kind: &str| {
-        let names = interfaces
+        let mut names = interfaces
             .iter()
             .flat_map(|interface| below(sysfs, interface, kind));
-        let mut paths = names.map(PathBuf::from).filter(|path| exists(path).is_some());
-        paths.next()
+        names.find_map(|name| existing(name.into()))
     };
-    let node = bus.or_else(|| of_kind("tty")).or_else(|| of_kind("hidraw"))?;
-    Some(named(&node))
+    let bus = device.bus_node().and_then(|path| existing(path.into()));
+    bus.or_else(|| of_kind("tty")).or_else(|| of_kind("hidraw"))
 }
 
 /// The names of device files of a kind that belong to an interface: in `<interface>/<kind>` or one step deeper.

@@ -28,6 +28,8 @@ pub(crate) struct Place {
     pub(crate) is_node: bool,
     /// Its mode.
     pub(crate) mode: u32,
+    /// The group that it belongs to.
+    pub(crate) gid: u32,
 }
 
 impl Root {
@@ -86,6 +88,7 @@ impl Root {
         Some(Place {
             is_node: kind.is_char_device() || kind.is_block_device() || kind.is_file(),
             mode: metadata.mode() & 0o7777,
+            gid: metadata.gid(),
         })
     }
 }

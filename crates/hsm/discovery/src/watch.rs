@@ -13,7 +13,7 @@ use trustplane_process::admin::Heartbeat;
 use trustplane_process::backoff::Backoff;
 use trustplane_process::clock::Clock;
 
-use crate::eye::{Eye, Glimpse, LookError, Sight};
+use crate::eye::{Eye, LookError, Sight};
 use crate::metrics::Counts;
 use crate::uevent::{Event, Events, Source};
 
@@ -129,7 +129,7 @@ impl Watcher {
             let complete = sight.without_node == 0;
             !whole && complete && at.elapsed() < WHOLE_LOOK
         });
-        let known = known.map(|(_, sight)| sight.glimpse.clone());
+        let known = known.map(|(_, sight)| sight.clone());
         // Files of sysfs may wait for a driver, so nobody else has to wait for them.
         let looked = tokio::task::spawn_blocking(move || see(&eye, known.as_ref())).await;
         let looked = looked.unwrap_or_else(|error| Err(Trouble::Panicked(error.to_string())));
@@ -196,9 +196,9 @@ enum Trouble {
 }
 
 /// What there is to see; nothing if it is as it was known.
-fn see(eye: &Eye, known: Option<&Glimpse>) -> Result<Option<Sight>, Trouble> {
+fn see(eye: &Eye, known: Option<&Sight>) -> Result<Option<Sight>, Trouble> {
     if let Some(known) = known
-        && eye.glimpse()? == *known
+        && eye.sees_the_same(known)?
     {
         return Ok(None);
     }

@@ -109,6 +109,14 @@ impl TokenError {
         }
     }
 
+    /// The same of a token that is known to be there and to say nothing better when it has no room.
+    pub(crate) fn or_full(self) -> Self {
+        match self {
+            Self::Other(answer) if matches!(answer.code, RvError::GeneralError) => Self::Full(answer),
+            error => error,
+        }
+    }
+
     /// Translates what the library says of a function, `during` which it was.
     pub(crate) fn of(during: &'static str, error: Error) -> Self {
         match error {
@@ -238,5 +246,8 @@ mod tests {
             of(RvError::UnknownErrorCode(RESOURCE_EXCEEDED)),
             TokenError::Full(_)
         ));
+        let full = of(RvError::GeneralError).or_full();
+        assert!(matches!(full, TokenError::Full(_)) && !full.needs_initialisation());
+        assert!(of(RvError::DeviceRemoved).or_full().needs_initialisation());
     }
 }

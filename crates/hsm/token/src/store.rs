@@ -4,6 +4,7 @@ mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trustplane_hsm_core::change::{Change, Terms, change};
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::label::Label;
@@ -13,9 +14,9 @@ use trustplane_hsm_core::object::{Found, NewObject};
 use trustplane_hsm_core::op::{self, Op, carry_out};
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::recover::{Ended, recover};
-use trustplane_hsm_core::replace::{WriteError, purge, replace};
+use trustplane_hsm_core::replace::{WriteError, purge};
 use trustplane_hsm_core::secret::Secret;
-use trustplane_hsm_core::version::{Expected, Stamp};
+use trustplane_hsm_core::version::Stamp;
 
 use crate::token::{Handle, Objects};
 use crate::{Memory, Token, TokenError};
@@ -72,8 +73,8 @@ pub type Listing = BTreeMap<SecretPath, Result<Description, ReadError>>;
 /// A token with secrets on it.
 ///
 /// What was read is kept, and wiped when it goes. To read a secret, its objects are read from the token again, and no others. A
-/// change first looks whether the token has the objects that are known, by the labels that it is about and by the generation;
-/// if not, or to list, all of them are looked at. What another tool does to other labels is seen by [`Store::refresh`]; with a
+/// change first looks whether the token has the objects that are known, by the labels that it is about, by the generation, and
+/// by the metadata where that counts; if not, or to list, all of them are looked at. What another tool does to other labels is seen by [`Store::refresh`]; with a
 /// module like OpenSC, which does not see the writes of others at all, the module has to be initialised again for that, and
 /// the store opened anew.
 pub struct Store<'module> {
@@ -127,30 +128,53 @@ impl<'module> Store<'module> {
             .collect())
     }
 
-    /// Has a path hold this secret and nothing else. After an error of the token it holds the old one or the new one.
+    /// Has a path hold this secret and nothing else, and says what it holds then. After an error of the token it holds the old
+    /// one or the new one.
     pub fn write(
         &mut self,
         path: &SecretPath,
         secret: &Secret,
-        expected: Expected,
-    ) -> Result<(), StoreError> {
-        let limits = self.limits;
-        let labels = objects(path, secret).into_iter().map(|object| object.label);
-        self.change(path, labels.collect(), |contents| {
-            replace(contents, path, secret, expected, &limits)
-        })
+        terms: impl Into<Terms>,
+    ) -> Result<Description, StoreError> {
+        self.change(path, &Change::Put(secret), terms)
     }
 
     /// Deletes a secret. What is left of it says so, with this stamp.
-    pub fn delete(&mut self, path: &SecretPath, stamp: Stamp, expected: Expected) -> Result<(), StoreError> {
-        self.write(path, &Secret::tombstone(stamp), expected)
+    pub fn delete(
+        &mut self,
+        path: &SecretPath,
+        stamp: Stamp,
+        terms: impl Into<Terms>,
+    ) -> Result<Description, StoreError> {
+        self.change(path, &Change::Delete(stamp), terms)
+    }
+
+    /// Changes a secret, and says what there is of it then. What is there is looked at once, to judge and to plan by.
+    pub fn change(
+        &mut self,
+        path: &SecretPath,
+        wanted: &Change<'_>,
+        terms: impl Into<Terms>,
+    ) -> Result<Description, StoreError> {
+        let (limits, terms) = (self.limits, terms.into());
+        let labels = match wanted {
+            Change::Put(secret) => objects(path, secret)
+                .into_iter()
+                .map(|object| object.label)
+                .collect(),
+            Change::Delete(_) | Change::DeleteKey(..) => BTreeSet::from([Label::of_metadata(path)]),
+        };
+        let secret = self.make(path, labels, wanted.depends(terms), |contents| {
+            change(contents, path, wanted, terms, &limits)
+        })?;
+        Ok(Description::of(&secret))
     }
 
     /// Removes what is left of a secret that was deleted in this version.
     pub fn purge(&mut self, path: &SecretPath, version: u64) -> Result<(), StoreError> {
         let limits = self.limits;
-        self.change(path, BTreeSet::new(), |contents| {
-            purge(contents, path, version, &limits)
+        self.make(path, BTreeSet::new(), true, |contents| {
+            Ok((purge(contents, path, version, &limits)?, ()))
         })
     }
 
@@ -196,24 +220,25 @@ impl<'module> Store<'module> {
         }
     }
 
-    /// Carries out what is planned for a path, whose new objects have these labels.
-    fn change(
+    /// Carries out what is planned for a path, whose new objects have these labels. It may depend on what the metadata says.
+    fn make<R>(
         &mut self,
         path: &SecretPath,
         labels: BTreeSet<Label>,
-        plan: impl FnOnce(&Contents<'_, Handle>) -> Result<Vec<Op<Handle>>, WriteError>,
-    ) -> Result<(), StoreError> {
-        if !self.is_as_known(path, labels)? {
+        depends: bool,
+        plan: impl FnOnce(&Contents<'_, Handle>) -> Result<(Vec<Op<Handle>>, R), WriteError>,
+    ) -> Result<R, StoreError> {
+        if !self.is_as_known(path, labels, depends)? {
             self.settle()?;
         }
-        let ops = plan(&self.contents()?)?;
+        let (ops, result) = plan(&self.contents()?)?;
         self.carry_out(&ops).inspect_err(|error| {
             if !error.needs_initialisation() {
                 // The error is what counts; what this one leaves is settled before the next use.
                 drop(self.settle());
             }
         })?;
-        Ok(())
+        Ok(result)
     }
 
     /// Knows what is on the token, with every interrupted change ended.
@@ -247,6 +272,7 @@ impl<'module> Store<'module> {
         let mut hands = Hands {
             token: &self.token,
             objects: &mut self.objects,
+            vague_when_full: self.limits.vague_when_full,
         };
         carry_out(&mut hands, ops)?;
         self.doubtful = false;
@@ -258,6 +284,20 @@ impl<'module> Store<'module> {
 struct Hands<'a, 'module> {
     token: &'a Token<'module>,
     objects: &'a mut Objects,
+    vague_when_full: bool,
+}
+
+impl Hands<'_, '_> {
+    /// Why an object could not be made. A token that is still there, and we with it, has no room.
+    fn refusal(&self, error: TokenError) -> TokenError {
+        match error.needs_initialisation() && self.vague_when_full {
+            true => match self.token.info().and_then(|_| self.token.assert_logged_in()) {
+                Ok(()) => error.or_full(),
+                Err(gone) => gone,
+            },
+            false => error,
+        }
+    }
 }
 
 impl op::Objects for Hands<'_, '_> {
@@ -265,7 +305,7 @@ impl op::Objects for Hands<'_, '_> {
     type Error = TokenError;
 
     fn create(&mut self, object: &NewObject) -> Result<Handle, TokenError> {
-        let handle = self.token.create(object)?;
+        let handle = self.token.create(object).map_err(|error| self.refusal(error))?;
         self.objects.found.push(Found {
             handle,
             label: object.label.clone(),

@@ -6,6 +6,8 @@
 #[rustfmt::skip]
 #[allow(clippy::all, reason = "nobody writes it")]
 mod generated;
+#[cfg(test)]
+mod wire_tests;
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
 //! What a token that is open does for each request.
 
+use trustplane_hsm_core::change::{Change, Terms};
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::{Module, Pin, Store, TokenError, TokenInfo};
 
@@ -26,23 +27,23 @@ pub(super) fn carry_out(
             path,
             keys,
             metadata,
-            expected,
+            terms,
         } => {
             let secret = wire::put_together(keys, metadata, secrets)?;
-            store.write(&wire::path(&path)?, &secret, expected)?;
-            Reply::Changed(store.known_generation()).into()
+            changed(store, &path, &Change::Put(&secret), terms)?
         }
         Request::Delete {
             path,
+            key,
             stamp,
-            expected,
-        } => {
-            store.delete(&wire::path(&path)?, stamp, expected)?;
-            Reply::Changed(store.known_generation()).into()
-        }
+            terms,
+        } => match key {
+            None => changed(store, &path, &Change::Delete(stamp), terms)?,
+            Some(key) => changed(store, &path, &Change::DeleteKey(&wire::key(&key)?, stamp), terms)?,
+        },
         Request::Purge { path, version } => {
             store.purge(&wire::path(&path)?, version)?;
-            Reply::Changed(store.known_generation()).into()
+            Reply::Purged(store.known_generation()).into()
         }
         Request::List => Reply::List(list(store)?).into(),
         Request::Survey { anew } => survey(store, anew)?.into(),
@@ -73,17 +74,29 @@ pub(super) fn carry_out(
     })
 }
 
+/// Changes a secret, and says what there is of it then.
+fn changed(
+    store: &mut Store<'_>,
+    path: &str,
+    change: &Change<'_>,
+    terms: Terms,
+) -> Result<Message<Reply>, Failure> {
+    let described = store.change(&wire::path(path)?, change, terms)?;
+    Ok(Reply::Changed {
+        entry: described.into(),
+        generation: store.known_generation(),
+    }
+    .into())
+}
+
 type Entries = Vec<(String, Result<Entry, Failure>)>;
 
 fn list(store: &mut Store<'_>) -> Result<Entries, Failure> {
     let entries = store.list()?.into_iter().map(|(path, described)| {
-        let entry = described.map_err(Failure::from).map(|described| Entry {
-            stamp: described.stamp,
-            checksum: described.checksum,
-            digest: described.digest.to_hex(),
-            keys: described.keys,
-        });
-        (path.as_str().to_owned(), entry)
+        (
+            path.as_str().to_owned(),
+            described.map(Entry::from).map_err(Failure::from),
+        )
     });
     Ok(entries.collect())
 }

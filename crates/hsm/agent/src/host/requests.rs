@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::limits::Limits;
-use trustplane_hsm_core::path::SecretPath;
+use trustplane_hsm_core::path::{KeyName, SecretPath};
 use trustplane_hsm_core::secret::{Secret, Value};
-use trustplane_hsm_core::version::{Expected, Stamp};
+use trustplane_hsm_core::version::Stamp;
 use trustplane_hsm_token::{Attempt, Capacity, TokenInfo};
 use trustplane_process::secret::Secret as Hidden;
 
@@ -17,6 +18,15 @@ use crate::wire::{self, Entry, Failure, Reply, Request};
 
 /// Every path with what is to be said of its secret without values, or why it cannot be read.
 pub type Listing = BTreeMap<SecretPath, Result<Entry, AgentError>>;
+
+/// What a change has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Of the secret.
+    pub entry: Entry,
+    /// How often we have changed the token.
+    pub generation: Generation,
+}
 
 /// All that is to be known of a token at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,43 +51,47 @@ impl Host {
         }
     }
 
-    /// Has a path hold this secret and nothing else, and says which generation that has left.
+    /// Has a path hold this secret and nothing else.
     pub async fn write(
         &self,
         path: &SecretPath,
         secret: Secret,
-        expected: Expected,
-    ) -> Result<Generation, AgentError> {
+        terms: impl Into<Terms>,
+    ) -> Result<Changed, AgentError> {
         let (keys, metadata, secrets) = wire::take_apart(secret);
         let head = Request::Write {
             path: text(path),
             keys,
             metadata,
-            expected,
+            terms: terms.into(),
         };
         self.change(Message { head, secrets }).await
     }
 
-    /// Deletes a secret. What is left of it says so, with this stamp.
+    /// Deletes a secret, or one key of it. What is left of it has this stamp.
     pub async fn delete(
         &self,
         path: &SecretPath,
+        key: Option<&KeyName>,
         stamp: Stamp,
-        expected: Expected,
-    ) -> Result<Generation, AgentError> {
-        let path = text(path);
+        terms: impl Into<Terms>,
+    ) -> Result<Changed, AgentError> {
         self.change(Request::Delete {
-            path,
+            path: text(path),
+            key: key.map(|key| key.as_str().to_owned()),
             stamp,
-            expected,
+            terms: terms.into(),
         })
         .await
     }
 
-    /// Removes what is left of a secret that was deleted in this version.
+    /// Removes what is left of a secret that was deleted in this version, and says which generation that has left.
     pub async fn purge(&self, path: &SecretPath, version: u64) -> Result<Generation, AgentError> {
         let path = text(path);
-        self.change(Request::Purge { path, version }).await
+        match self.ask(Request::Purge { path, version }).await?.head {
+            Reply::Purged(generation) => Ok(generation),
+            _ => Err(senseless()),
+        }
     }
 
     /// Every secret, those that were deleted among them.
@@ -155,9 +169,9 @@ impl Host {
         .await
     }
 
-    async fn change(&self, request: impl Into<Message<Request>>) -> Result<Generation, AgentError> {
+    async fn change(&self, request: impl Into<Message<Request>>) -> Result<Changed, AgentError> {
         match self.ask(request).await?.head {
-            Reply::Changed(generation) => Ok(generation),
+            Reply::Changed { entry, generation } => Ok(Changed { entry, generation }),
             _ => Err(senseless()),
         }
     }

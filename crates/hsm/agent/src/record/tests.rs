@@ -170,3 +170,43 @@ async fn a_process_of_no_known_pod_takes_no_other_for_its_last_one() {
     let denial = book(&memory, "").permit(&asked(&pin("1"))).await;
     assert!(matches!(denial, Err(Denial::Wait(_))), "{denial:?}");
 }
+
+#[tokio::test]
+async fn a_try_that_was_sent_is_never_taken_back() {
+    let memory = Arc::new(Memory::default());
+    let mut book = book(&memory, "pod");
+    for outcome in [Outcome::Pending, Outcome::PendingAgain] {
+        let grant = book.permit(&asked(&pin("1"))).await.unwrap();
+        assert_eq!(memory.outcomes(), [outcome]);
+        book.sent(&grant);
+    }
+    let denial = book.permit(&asked(&pin("1"))).await;
+    assert_eq!(denial, Err(Denial::Refused(Refusal::Unanswered)));
+}
+
+#[tokio::test]
+async fn of_what_many_write_at_once_nothing_is_lost() {
+    let memory = Arc::new(Memory::default());
+    let books: Vec<Book> = (0..6).map(|pod| book(&memory, &format!("pod-{pod}"))).collect();
+    for (number, book) in books.iter().enumerate() {
+        book.know("t", "uid", &pin(&number.to_string()), Outcome::Rejected);
+    }
+    for book in &books {
+        book.finish(Duration::from_secs(30)).await;
+    }
+    assert_eq!(memory.outcomes(), [Outcome::Rejected; 6]);
+}
+
+#[tokio::test]
+async fn the_token_is_written_down_with_the_first_try_of_its_user() {
+    let memory = Arc::new(Memory::default());
+    let mut book = book(&memory, "pod");
+    let pin = pin("1");
+    let mut officers = asked(&pin);
+    officers.secret = trustplane_api::hsm::record::OFFICER;
+    book.permit(&officers).await.unwrap();
+    // A token that is made ours gets another serial number by that.
+    assert_eq!(memory.record().token, None);
+    book.permit(&asked(&pin)).await.unwrap();
+    assert_eq!(memory.record().token.unwrap().serial, "t");
+}

@@ -49,7 +49,7 @@ pub struct ServeArgs {
         help_heading = "Token"
     )]
     pub slot_id: Option<i64>,
-    /// What the token can take: software, opensc, pico-hsm, smartcard-hsm or yubihsm2
+    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2
     #[arg(long, value_name = "PROFILE", default_value = "software", value_parser = profile, help_heading = "Token")]
     pub limits: Profile,
     /// Nobody but us writes to the token: its generation tells of changes, and it is not read through

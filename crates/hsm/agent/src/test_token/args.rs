@@ -35,7 +35,7 @@ pub struct TestTokenArgs {
     /// Try the PIN although the token says that a wrong one was tried before
     #[arg(long, global = true)]
     pub try_anyway: bool,
-    /// What the token can take: software, opensc, pico-hsm, smartcard-hsm or yubihsm2
+    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2
     #[arg(long, value_name = "PROFILE", default_value = "software", global = true, value_parser = crate::serve::profile)]
     pub limits: Profile,
     /// What to do.

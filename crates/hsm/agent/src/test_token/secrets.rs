@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use jiff::Timestamp;
+use trustplane_hsm_core::change::{Change, Terms};
 use trustplane_hsm_core::checksum::checksum;
-use trustplane_hsm_core::layout::ReadError;
 use trustplane_hsm_core::metadata::Metadata;
 use trustplane_hsm_core::path::{KeyName, SecretPath};
+use trustplane_hsm_core::replace::WriteError;
 use trustplane_hsm_core::secret::{Data, Secret, Value};
 use trustplane_hsm_core::version::{Expected, Stamp};
 use trustplane_hsm_token::{Store, StoreError};
@@ -93,15 +94,17 @@ pub(super) fn write(
         };
         data.insert(key, Value::new(std::fs::read(&file).map_err(unreadable)?));
     }
-    let (stamp, expected) = next(store, &path)?;
     let metadata = Metadata {
-        stamp,
+        stamp: stamp(),
         ..Metadata::default()
     };
     let secret = Secret { data, metadata };
-    store.write(&path, &secret, expected)?;
-    let version = secret.metadata.stamp.version;
-    writeln!(out, "{path}: version {version}, {}", checksum(&secret.data))?;
+    let written = store.write(&path, &secret, Terms::next(Expected::Any))?;
+    writeln!(
+        out,
+        "{path}: version {}, {}",
+        written.stamp.version, written.checksum
+    )?;
     Ok(())
 }
 
@@ -113,22 +116,19 @@ pub(super) fn delete(
     out: &mut impl Write,
 ) -> Result<(), TestTokenError> {
     let path = SecretPath::parse(path)?;
-    let mut secret = store.read(&path)?;
-    let (stamp, expected) = next(store, &path)?;
-    let version = stamp.version;
-    if let Some(key) = key {
-        if secret.data.remove(&KeyName::parse(key)?).is_none() {
-            return Err(TestTokenError::Argument(format!("{path}: there is no key {key}")));
+    let key = key.map(KeyName::parse).transpose()?;
+    let change = match &key {
+        None => Change::Delete(stamp()),
+        Some(key) => Change::DeleteKey(key, stamp()),
+    };
+    let version = match store.change(&path, &change, Terms::next(Expected::Any)) {
+        Ok(left) => left.stamp.version,
+        Err(StoreError::Write(WriteError::Deleted { .. })) if purge => {
+            store.read(&path)?.metadata.stamp.version
         }
-        secret.metadata.stamp = stamp.clone();
-    }
-    match key.is_some() && !secret.data.is_empty() {
-        true => store.write(&path, &secret, expected)?,
-        false if secret.is_deleted() && purge => {}
-        false => store.delete(&path, stamp, expected)?,
-    }
+        Err(error) => return Err(error.into()),
+    };
     if purge {
-        let version = store.read(&path)?.metadata.stamp.version;
         store.purge(&path, version)?;
         writeln!(out, "{path}: nothing is left")?;
     } else {
@@ -137,19 +137,10 @@ pub(super) fn delete(
     Ok(())
 }
 
-/// The stamp of the next write, and what has to be there for it.
-fn next(store: &mut Store<'_>, path: &SecretPath) -> Result<(Stamp, Expected), TestTokenError> {
-    let before = match store.read(path) {
-        Ok(secret) => Some(secret.metadata.stamp),
-        Err(StoreError::Read(ReadError::NotFound { .. })) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let expected = before
-        .as_ref()
-        .map_or(Expected::Absent, |stamp| Expected::Version(stamp.version));
-    let stamp = before
-        .unwrap_or_default()
-        .next(Timestamp::now(), None)
-        .map_err(|error| TestTokenError::Argument(error.to_string()))?;
-    Ok((stamp, expected))
+/// What is written now. The token counts.
+fn stamp() -> Stamp {
+    Stamp {
+        timestamp: Some(Timestamp::now()),
+        ..Stamp::default()
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use trustplane_hsm_core::change::{Numbering, Terms};
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::layout::Usage;
 use trustplane_hsm_core::limits::{Limits, Room};
@@ -36,10 +37,26 @@ pub(super) struct MetadataDef {
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Expected")]
-pub(super) enum ExpectedDef {
+enum ExpectedDef {
     Any,
     Absent,
     Version(u64),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Numbering")]
+enum NumberingDef {
+    Given,
+    Next,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Terms")]
+pub(super) struct TermsDef {
+    #[serde(with = "ExpectedDef")]
+    expected: Expected,
+    #[serde(with = "NumberingDef")]
+    numbering: Numbering,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,6 +74,8 @@ pub(super) struct LimitsDef {
     value: Option<usize>,
     objects: Option<usize>,
     bytes: Option<usize>,
+    never_empty: bool,
+    vague_when_full: bool,
 }
 
 #[derive(Serialize, Deserialize)]

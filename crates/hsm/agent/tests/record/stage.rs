@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use k8s_openapi::ByteString;
@@ -210,11 +210,8 @@ impl Stage {
 
 /// Looks again and again, for what tells nobody.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < DEADLINE, "waited for: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let look = || ready(Ok(is_so().then_some(())));
+    trustplane_testkit::until(what, DEADLINE, look).await.unwrap();
 }
 
 /// In a process of its own: makes the blank token one of ours.

@@ -1,11 +1,12 @@
 //! A module that crashes takes its process with it, and no secret.
 
 use trustplane_hsm_agent::{AgentError, Effect};
+use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::version::Expected;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
 
-use crate::secrets::{path, secret};
 use crate::stage::{Stage, open, serving, until};
+use trustplane_hsm_core::examples::{path, secret};
 
 #[tokio::test]
 async fn a_write_that_crashes_is_the_old_secret_or_the_new_one() {
@@ -17,28 +18,30 @@ async fn a_write_that_crashes_is_the_old_secret_or_the_new_one() {
         .unwrap();
     let created = (1..=5).map(|at| (Fault::before(at, Action::Abort).of("C_CreateObject"), false));
     let destroyed = (1..=3).map(|at| (Fault::after(at + 1, Action::Abort).of("C_DestroyObject"), true));
-    for (count, (fault, takes_effect)) in created.chain(destroyed).enumerate() {
-        let version = 2 + count as u64;
-        let new = secret(
-            version,
-            &[("k", &version.to_be_bytes()), ("l", &version.to_le_bytes())],
-        );
-        let crashes = host.health().borrow().crashes;
-        stage.set(Control::fault(fault.clone()));
-        let error = host
-            .write(&path("a"), new.clone(), Expected::Any)
-            .await
-            .unwrap_err();
-        stage.heal();
-        assert!(
-            matches!(&error, AgentError::Unavailable { what, effect: Effect::Unknown } if what.contains("SIGABRT")),
-            "{fault:?}: {error:?}"
-        );
-        until(&host, |health| health.is_serving() && health.crashes > crashes).await;
-        if takes_effect {
-            now = new;
+    let given = Terms::from(Expected::Any);
+    let counted = Terms::next(Expected::Any);
+    for (fault, takes_effect) in created.chain(destroyed) {
+        for terms in [given, counted] {
+            let version = now.metadata.stamp.version + 1;
+            let new = secret(
+                version,
+                &[("k", &version.to_be_bytes()), ("l", &version.to_le_bytes())],
+            );
+            let crashes = host.health().borrow().crashes;
+            stage.set(Control::fault(fault.clone()));
+            let written = host.write(&path("a"), new.clone(), terms).await;
+            stage.heal();
+            let error = written.unwrap_err();
+            assert!(
+                matches!(&error, AgentError::Unavailable { what, effect: Effect::Unknown } if what.contains("SIGABRT")),
+                "{fault:?}: {error:?}"
+            );
+            until(&host, |health| health.is_serving() && health.crashes > crashes).await;
+            if takes_effect {
+                now = new;
+            }
+            assert_eq!(host.read(&path("a")).await.unwrap(), now, "{fault:?}");
         }
-        assert_eq!(host.read(&path("a")).await.unwrap(), now, "{fault:?}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The service over real mutual TLS.
 
 mod codes;
+mod counting;
 mod leaks;
 mod methods;
 mod mutual;

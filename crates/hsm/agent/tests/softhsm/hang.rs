@@ -6,8 +6,8 @@ use trustplane_hsm_agent::{AgentError, Effect};
 use trustplane_hsm_core::version::Expected;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
 
-use crate::secrets::{path, secret};
 use crate::stage::{Stage, open, serving};
+use trustplane_hsm_core::examples::{path, secret};
 
 const DEADLINE: Duration = Duration::from_millis(500);
 

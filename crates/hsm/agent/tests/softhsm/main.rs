@@ -8,7 +8,6 @@ mod pcscd;
 mod pins;
 mod process;
 mod requests;
-mod secrets;
 mod stage;
 mod test_token;
 mod unplug;

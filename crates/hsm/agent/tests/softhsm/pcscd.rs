@@ -15,7 +15,10 @@ use crate::stage::{PATIENCE, Stage};
 
 /// What the stand-in does.
 pub fn daemon(stage: &Stage) {
-    fs::write(stage.folder().join("pcscd.pid"), std::process::id().to_string()).unwrap();
+    // Whoever looks finds all of it or nothing.
+    let [half, whole] = ["pcscd.pid.half", "pcscd.pid"].map(|name| stage.folder().join(name));
+    fs::write(&half, std::process::id().to_string()).unwrap();
+    fs::rename(half, whole).unwrap();
     let stubborn = stage.folder().join("stubborn").exists();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -7,8 +7,8 @@ use trustplane_hsm_token::Attempt;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_PIN_INCORRECT};
 use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 
-use crate::secrets::path;
 use crate::stage::{PIN, Stage, eventually, open, secret, serving, start, until};
+use trustplane_hsm_core::examples::path;
 
 #[tokio::test]
 async fn a_wrong_pin_is_tried_once_however_often_one_asks() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use trustplane_hsm_core::version::Expected;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
 
-use crate::secrets::{path, secret};
 use crate::stage::{PATIENCE, PIN, Stage, eventually, open, serving, start};
+use trustplane_hsm_core::examples::{path, secret};
 
 const NOBODY: u32 = 65534;
 

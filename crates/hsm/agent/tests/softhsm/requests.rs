@@ -5,8 +5,8 @@ use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{Attempt, PinTries};
 
-use crate::secrets::{path, secret, stamp};
 use crate::stage::{self, LABEL, PIN, Stage, open, until};
+use trustplane_hsm_core::examples::{path, secret, stamp};
 
 #[tokio::test]
 async fn every_request_is_carried_out_in_the_child() {
@@ -45,7 +45,7 @@ async fn every_request_is_carried_out_in_the_child() {
     );
     assert!(listed[1].1.checksum.starts_with("sha256:"));
 
-    host.delete(&path("other"), stamp(3), Expected::Version(2))
+    host.delete(&path("other"), None, stamp(3), Expected::Version(2))
         .await
         .unwrap();
     assert!(host.read(&path("other")).await.unwrap().is_deleted());

@@ -3,9 +3,10 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use trustplane_hsm_agent::{Health, Host, Program, Settings, Wanted, child};
@@ -195,11 +196,8 @@ pub async fn until(host: &Host, is_so: impl Fn(&Health) -> bool) -> Health {
 
 /// Looks again and again, for what tells nobody.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited for: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let look = || ready(Ok(is_so().then_some(())));
+    trustplane_testkit::until(what, PATIENCE, look).await.unwrap();
 }
 
 /// Not a test by itself: what others start as a process of its own.

@@ -8,8 +8,8 @@ use trustplane_hsm_token::PinTries;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_TOKEN_NOT_PRESENT};
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 
-use crate::secrets::{path, secret};
 use crate::stage::{Stage, open, serving, until};
+use trustplane_hsm_core::examples::{path, secret};
 
 fn gone(code: u64) -> Control {
     Control::fault(Fault::before(1, Action::Answer(code)).lasting(Duration::Always))

@@ -1,24 +1,135 @@
 //! Crashes at every write: the end state is the same, wherever the controller dies.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
-use serde_json::json;
+use kube::api::ListParams;
+use serde_json::{Value, json};
 use trustplane_api::hsm::HsmPool;
 use trustplane_hsm_controller::kinds;
 use trustplane_kit::controller::Options;
 use trustplane_plan::FINGERPRINT;
+use trustplane_process::{secret, tls};
 use trustplane_testkit::crash::{Picture, Scenario};
 use trustplane_testkit::proxy::Moment;
-use trustplane_testkit::{ControlPlane, DEADLINE, wait_for};
+use trustplane_testkit::{ControlPlane, DEADLINE, Sandbox, until, wait_for};
 
-use crate::stage::{device, fixed, pico, play, pool, rules, setup, there};
+use crate::stage::{device, entry, fixed, pico, play, pool, rules, setup, there};
 
 const OURS: &str = "app.kubernetes.io/managed-by=hsm-secrets-operator";
 
+/// What the picture leaves out and is the same in every run nevertheless.
+async fn details(sandbox: &Sandbox) -> Result<Value> {
+    let ours = ListParams::default().labels(OURS);
+    let arguments = |spec: Option<PodSpec>| spec.map(|spec| spec.containers[0].args.clone());
+    let mut all = BTreeMap::new();
+    for made in sandbox.api::<Deployment>().list(&ours).await? {
+        let spec = made.spec.and_then(|spec| spec.template.spec);
+        all.insert(
+            format!("Deployment {:?}", made.metadata.name),
+            json!(arguments(spec)),
+        );
+    }
+    for made in sandbox.api::<DaemonSet>().list(&ours).await? {
+        let spec = made.spec.and_then(|spec| spec.template.spec);
+        all.insert(
+            format!("DaemonSet {:?}", made.metadata.name),
+            json!(arguments(spec)),
+        );
+    }
+    for made in sandbox.api::<ConfigMap>().list(&ours).await? {
+        all.insert(format!("ConfigMap {:?}", made.metadata.name), json!(made.data));
+    }
+    for made in sandbox.api::<HsmPool>().list(&ours).await? {
+        let status = timeless(json!(made.status));
+        all.insert(format!("HSMPool {:?}", made.metadata.name), status);
+    }
+    let authority: Secret = sandbox.api().get("hsm-mtls-ca").await?;
+    for made in sandbox.api::<Secret>().list(&ours).await? {
+        let name = made.metadata.name.clone().context("a name")?;
+        let keys: Vec<_> = made.data.iter().flatten().map(|(key, _)| key.clone()).collect();
+        if name.ends_with("-tls") {
+            is_good(&made, &authority).with_context(|| name.clone())?;
+        }
+        all.insert(format!("Secret {name}"), json!(keys));
+    }
+    let text = serde_json::to_string(&all)?;
+    Ok(serde_json::from_str(
+        &text.replace(sandbox.namespace(), "the-namespace"),
+    )?)
+}
+
+/// Values are random, but they fit together: the bundle is that of the CA, the key that of the certificate, and the end that
+/// which the annotation tells.
+fn is_good(made: &Secret, authority: &Secret) -> Result<()> {
+    ensure!(
+        entry(made, "ca.crt") == entry(authority, "current.crt"),
+        "another CA"
+    );
+    ensure!(entry(made, "record.key").len() == 32, "no key of the record");
+    let key = secret::Secret::new(entry(made, "tls.key"));
+    tls::certified_key(&entry(made, "tls.crt"), &key)?;
+    let annotations = made.metadata.annotations.clone().unwrap_or_default();
+    let ends: Timestamp = annotations["hsm.j5t.io/certificate-ends"].parse()?;
+    let left = ends.duration_since(Timestamp::now());
+    let life = setup().lives.leaf;
+    ensure!(
+        left <= life && left > life - SignedDuration::from_hours(1),
+        "it lives for {left}"
+    );
+    Ok(())
+}
+
+/// A status without its times.
+fn timeless(value: Value) -> Value {
+    const TIMES: [&str; 3] = ["lastAggregationTime", "lastTransitionTime", "lastSeen"];
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, _)| !TIMES.contains(&key.as_str()));
+            kept.map(|(key, value)| (key, timeless(value))).collect()
+        }
+        Value::Array(list) => list.into_iter().map(timeless).collect(),
+        other => other,
+    }
+}
+
+/// Compares the details with those of the run that nobody disturbed, which comes first.
+async fn same_details(sandbox: &Sandbox, first: &Mutex<Option<Value>>) -> Result<()> {
+    // Both pools have said what there is to say.
+    pool(sandbox, "soft-pool", |status| {
+        let serials: Vec<_> = status
+            .aggregated_devices
+            .iter()
+            .map(|token| token.serial_number.as_deref())
+            .collect();
+        status.available_devices == 1 && serials == [Some("two")]
+    })
+    .await?;
+    pool(sandbox, "pico-pool", |status| status.phase.is_some()).await?;
+    let wanted = first.lock().unwrap().clone();
+    let Some(wanted) = wanted else {
+        *first.lock().unwrap() = Some(details(sandbox).await?);
+        return Ok(());
+    };
+    let last = Mutex::new(Value::Null);
+    let same = until("the details of the undisturbed run", DEADLINE, || async {
+        let now = details(sandbox).await?;
+        let same = now == wanted;
+        *last.lock().unwrap() = now;
+        Ok(same.then_some(()))
+    });
+    let same = same.await;
+    same.with_context(|| format!("wanted {wanted:#}, got {:#}", last.lock().unwrap()))
+}
+
 fn scenario(name: &'static str) -> Scenario {
+    let first = Arc::new(Mutex::new(None));
     let picture = Picture::default()
         .labelled::<Deployment>(OURS)
         .labelled::<ServiceAccount>(OURS)
@@ -28,15 +139,11 @@ fn scenario(name: &'static str) -> Scenario {
         .labelled::<Secret>(OURS)
         .labelled::<DaemonSet>(OURS)
         .labelled::<HsmPool>(OURS)
-        // Random by design.
-        .without("data")
         .without("hsm.j5t.io/certificate-ends")
-        .without("lastAggregationTime")
-        .without("lastTransitionTime")
-        .without("lastSeen")
-        // They name the namespace.
+        // These are looked at one by one: values are random, arguments name the namespace, and most statuses are of other
+        // controllers, who write them when they get to it.
+        .without("data")
         .without("args")
-        // Other controllers of the cluster write them when they get to it.
         .without("status")
         .without("managedFields")
         .without("deployment.kubernetes.io/revision")
@@ -81,6 +188,10 @@ fn scenario(name: &'static str) -> Scenario {
                 wait_for(&gone, "hsm-agent-soft-one", DEADLINE, |live| live.is_none()).await?;
                 Ok(())
             })
+        })
+        .phase(move |sandbox| {
+            let first = first.clone();
+            Box::pin(async move { same_details(sandbox, &first).await })
         })
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::hsm::HsmPool;
 use trustplane_testkit::{DEADLINE, wait_for_some};
@@ -167,5 +167,43 @@ async fn a_device_whose_tokens_are_named_needs_no_discovery() -> Result<()> {
         .pool("hsm-pool", |status| status.available_devices == 1)
         .await?;
     assert_eq!(status.phase.as_deref(), Some("Ready"));
+    stage.kill(running).await
+}
+
+/// One of the original: it is owned, and has the labels that the original gives it.
+#[tokio::test]
+async fn the_daemon_set_of_the_original_makes_room_for_ours() -> Result<()> {
+    let stage = Stage::new("room").await?;
+    let made = device(&stage.sandbox, "pico", pico()).await?;
+    let labels = json!({
+        "app.kubernetes.io/name": "hsm-secrets-operator", "app.kubernetes.io/component": "discovery",
+        "hsm.j5t.io/device": "pico",
+    });
+    let theirs = json!({
+        "metadata": {
+            "name": "pico-discovery", "labels": labels,
+            "ownerReferences": [{
+                "apiVersion": "hsm.j5t.io/v1alpha1", "kind": "HSMDevice", "name": "pico",
+                "uid": made.metadata.uid, "controller": true,
+            }],
+        },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "discovery", "image": "theirs" }] },
+            },
+        },
+    });
+    let sets = stage.api::<DaemonSet>();
+    let theirs = sets
+        .create(&PostParams::default(), &serde_json::from_value(theirs)?)
+        .await?;
+    let (_, running) = stage.start("first").await?;
+    wait_for_some(&sets, "pico-discovery", DEADLINE, |live| {
+        let ours = pod_spec(live).is_ok_and(|spec| spec["containers"][0]["image"] == "discovery:test");
+        ours && live.metadata.uid != theirs.metadata.uid
+    })
+    .await?;
     stage.kill(running).await
 }

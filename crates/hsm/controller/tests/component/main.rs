@@ -16,4 +16,6 @@ mod pools;
 mod quiet;
 mod removal;
 mod rights;
+mod rotation;
 mod stage;
+mod test_mode;

@@ -1,8 +1,10 @@
 //! Tokens that move.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
 use serde_json::json;
 use trustplane_testkit::{DEADLINE, wait_for_some};
 
@@ -46,6 +48,55 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
     let after: Secret = stage.there(&format!("{AGENT}-tls")).await?;
     assert_eq!(entry(&before, "record.key"), entry(&after, "record.key"));
     assert_eq!(before.metadata.uid, after.metadata.uid);
+    // It is told where it went, and once.
+    let here = at(&stage.sandbox, "node-1");
+    let words = format!("\"{SERIAL}\" follows it from node {here} to node {there}");
+    let told = stage.told("pico", "TokenMoved", &words).await?;
+    assert_eq!((told.type_.as_deref(), told.series), (Some("Normal"), None));
+    let all = stage.api::<Event>().list(&ListParams::default()).await?;
+    let moves = all
+        .items
+        .iter()
+        .filter(|event| event.reason.as_deref() == Some("TokenMoved"));
+    assert_eq!(moves.count(), 1);
+    stage.kill(running).await
+}
+
+/// As whom the pods of the agent run, and with which groups besides.
+fn identity(deployment: &Deployment) -> Option<(i64, Vec<i64>)> {
+    let pod = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let security = pod.security_context.as_ref()?;
+    let groups = security.supplemental_groups.clone().unwrap_or_default();
+    assert_eq!(
+        security.run_as_non_root,
+        (security.run_as_user? != 0).then_some(true)
+    );
+    Some((security.run_as_user?, groups))
+}
+
+#[tokio::test]
+async fn an_agent_is_root_only_where_nobody_else_may_open_its_device() -> Result<()> {
+    let (stage, _, running) = Stage::serving("access").await?;
+    let deployments = stage.api::<Deployment>();
+    // Its node did not say who may.
+    assert_eq!(identity(&deployments.get(AGENT).await?), Some((0, vec![])));
+    for (mode, gid, wanted) in [
+        ("0660", "46", (65532, vec![46])),
+        ("0666", "0", (65532, vec![])),
+        ("0600", "46", (0, vec![])),
+        ("0660", "47", (65532, vec![47])),
+        ("0660", "many", (0, vec![])),
+    ] {
+        let mut told = token(SERIAL);
+        told["deviceInfo"]["mode"] = mode.into();
+        told["deviceInfo"]["gid"] = gid.into();
+        says(&stage.sandbox, "pico-discovery-node-1", &report("pico", &[told])).await?;
+        wait_for_some(&deployments, AGENT, DEADLINE, |live| {
+            identity(live) == Some(wanted.clone())
+        })
+        .await
+        .with_context(|| format!("{mode} {gid}"))?;
+    }
     stage.kill(running).await
 }
 

@@ -10,7 +10,7 @@ use trustplane_testkit::{DEADLINE, until};
 use crate::stage::{AGENT, Looks, SERIAL, Stage, device, fixed, node, pico, report, says, token};
 
 /// Waits until everything was looked at many times: each look reads the clock, and all is looked at every second.
-async fn looked_at(looks: &Looks, times: usize) -> Result<()> {
+pub async fn looked_at(looks: &Looks, times: usize) -> Result<()> {
     let before = looks.count();
     until("everything to be looked at", DEADLINE, || async {
         Ok((looks.count() > before + times).then_some(()))

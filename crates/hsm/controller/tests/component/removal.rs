@@ -4,9 +4,16 @@ use anyhow::Result;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use trustplane_api::hsm::HsmPool;
+use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
+use serde_json::json;
+use trustplane_api::hsm::{HsmDevice, HsmPool};
+use trustplane_hsm_controller::kinds;
+use trustplane_kit::controller::Options;
+use trustplane_testkit::{ControlPlane, DEADLINE, Sandbox, wait_for, wait_for_some};
 
-use crate::stage::{AGENT, Stage, remove_device};
+use crate::quiet::looked_at;
+use crate::stage::{AGENT, Stage, device, fixed, remove_device, rules, second, setup};
 
 #[tokio::test]
 async fn everything_of_a_device_goes_with_it() -> Result<()> {
@@ -23,5 +30,57 @@ async fn everything_of_a_device_goes_with_it() -> Result<()> {
     stage.gone::<Secret>(&tls).await?;
     stage.gone::<HsmPool>("pico-pool").await?;
     stage.gone::<DaemonSet>("pico-discovery").await?;
+    stage.kill(running).await
+}
+
+/// A cluster whose HSMDevices may say what we do not understand, as one that a newer version has been at.
+async fn newer() -> Result<Stage> {
+    let plane = ControlPlane::own().await?;
+    let mut kinds = serde_json::to_value(kinds())?;
+    let schema = &mut kinds[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"] = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let kinds: Vec<_> = serde_json::from_value(kinds)?;
+    plane.install(&kinds).await?;
+    let sandbox = Sandbox::on(plane, "unread").await?;
+    Ok(Stage {
+        account: sandbox.apply_rbac("hsm", &rules()).await?,
+        sandbox,
+        setup: setup(),
+        options: Options::default(),
+    })
+}
+
+#[tokio::test]
+async fn a_device_that_cannot_be_read_is_not_taken_for_one_that_is_gone() -> Result<()> {
+    let mut stage = newer().await?;
+    let there = second(&stage, "unread-pins").await?;
+    stage.setup.rules.namespaces.insert(there.namespace().to_owned());
+    let looks = stage.count_looks();
+    let (_, running) = stage.start("first").await?;
+    let mut spec = fixed(json!([{ "name": "one", "tokenLabel": "one" }]));
+    spec["pkcs11"]["pinSecret"]["namespace"] = there.namespace().into();
+    device(&stage.sandbox, "soft", spec).await?;
+    stage.there::<Deployment>("hsm-agent-soft-one").await?;
+    // What is here goes with the device by itself; what is there has no owner, so it is ours to remove.
+    let roles: Api<Role> = there.api();
+    let name = format!("{}.hsm-agent-soft-one", stage.sandbox.namespace());
+    let before = wait_for_some(&roles, &name, DEADLINE, |_| true).await?;
+    let devices: Api<DynamicObject> = Api::namespaced_with(
+        stage.sandbox.client(),
+        stage.sandbox.namespace(),
+        &ApiResource::erase::<HsmDevice>(&()),
+    );
+    let other = Patch::Merge(json!({ "spec": { "deviceType": ["PicoHSM", "YubiHSM"] } }));
+    devices.patch("soft", &PatchParams::default(), &other).await?;
+    looked_at(&looks, 30).await?;
+    // One that starts knows nothing else of it.
+    stage.kill(running).await?;
+    let (_, running) = stage.start("second").await?;
+    looked_at(&looks, 30).await?;
+    let after = roles.get(&name).await?.metadata;
+    assert_eq!((after.uid, after.deletion_timestamp), (before.metadata.uid, None));
+    // Once it is gone, so is the rest.
+    devices.delete("soft", &DeleteParams::default()).await?;
+    wait_for(&roles, &name, DEADLINE, |live| live.is_none()).await?;
     stage.kill(running).await
 }

@@ -8,9 +8,7 @@ use crate::limits::Profile;
 use crate::objects::{
     DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, so_pin_secret_name, tls_secret_name,
 };
-use crate::pod::{
-    argument, container_security, identity, literal, pod_security, pod_spec, probe, restricted,
-};
+use crate::pod::{argument, container_security, identity, literal, pod_security, pod_spec, probe};
 use crate::resource::token_resource;
 use crate::rules::Rules;
 use crate::usb::DeviceType;
@@ -38,12 +36,9 @@ pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
         "volumeMounts": mounts,
     });
     let mut spec = pod_spec(rules, &agent.name, container, volumes);
-    // A static token has no device file, so nothing of it can belong to root. Those of USB devices do on most nodes: there the
-    // admin either names a group that may open them, or chooses root, which has no capabilities.
-    spec["securityContext"] = match agent.fixed {
-        Some(_) => restricted(),
-        None => pod_security(rules.agent_user, &rules.agent_groups),
-    };
+    // Nobody but root may open device files on most nodes; there it is root, without capabilities.
+    let (user, groups) = agent.access.identity();
+    spec["securityContext"] = pod_security(user, &groups);
     place(agent, &mut spec);
     let labels: Map<String, Value> = agent
         .labels()
@@ -127,9 +122,6 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
     arguments.extend(given.map(|(name, value)| argument(name, value)));
     arguments.extend(opening.slot.map(|slot| format!("--slot-id={slot}")));
-    if opening.exclusive {
-        arguments.push("--exclusive".to_owned());
-    }
     if opening.exclusive {
         arguments.push("--exclusive".to_owned());
     }

@@ -1,15 +1,18 @@
 //! What to do about the agents of an HSMDevice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::record::Record;
 use trustplane_plan::{
-    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
-    Plan, Propagation, Severity, Step, Target, converge_set,
+    Apply, Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet,
+    Owner, Plan, Propagation, Severity, Step, Target, converge_set,
 };
 
+use super::certificates::{Desk, Issuing};
+use super::refused::{AgentPod, removals};
 use super::{DeviceView, PoolView};
 use crate::agents::{Agent, agents, is_trusted};
 use crate::device::Device;
@@ -17,7 +20,7 @@ use crate::objects::{
     CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, NODE_ANNOTATION, ROLE, ROLE_BINDING, SECRET, away_name,
     is_for, mark, ownership, so_pin_secret_name, tls_secret_name,
 };
-use crate::pool::grace_period;
+use crate::pool::{bounded, grace_period};
 use crate::rules::Rules;
 
 /// Everything that a decision about the agents of an HSMDevice rests on.
@@ -36,21 +39,39 @@ pub struct AgentsInput {
     pub complete: bool,
     /// The records of its agents that could be read, by the name of the agent.
     pub records: BTreeMap<String, Record>,
+    /// Pods that may be of its agents.
+    pub pods: Vec<AgentPod>,
+    /// What certificates are issued with.
+    pub issuing: Issuing,
 }
 
-/// What is done besides writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A write with values that nobody can foresee: whoever carries it out makes them.
+#[derive(Clone, PartialEq)]
 pub enum AgentAction {
-    /// Make the Secret with the certificate of an agent: there is none.
+    /// Issue a certificate for an agent: the first one, or another.
     Certificate {
         /// The agent.
         agent: ObjectRef,
+        /// The write. Its `data` is a recipe, in the place of which the values go; [`ENDS`](super::ENDS) is to be stamped.
+        write: Apply,
     },
-    /// Make the Secret with the SO-PIN for the token of an agent: there is none.
+    /// Make the SO-PIN for the token of an agent: there is none.
     SoPin {
         /// The agent.
         agent: ObjectRef,
+        /// The write, without `data`.
+        write: Apply,
     },
+}
+
+impl fmt::Debug for AgentAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, agent) = match self {
+            Self::Certificate { agent, .. } => ("Certificate", agent),
+            Self::SoPin { agent, .. } => ("SoPin", agent),
+        };
+        f.debug_struct(name).field("agent", agent).finish_non_exhaustive()
+    }
 }
 
 /// What to do about the agents of an HSMDevice.
@@ -58,6 +79,8 @@ pub enum AgentAction {
 /// An agent is made for a token that is there, and removed when its token has left the pools, which list it until the grace period
 /// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
 /// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. An SO-PIN is never removed.
+///
+/// Certificates are replaced in time, and pods that the kubelet has refused are removed, whatever the HSMDevice says now.
 pub fn decide_agents(
     input: &AgentsInput,
     rules: &Rules,
@@ -69,8 +92,24 @@ pub fn decide_agents(
         .as_ref()
         .filter(|device| !device.meta.is_terminating())
     else {
-        return farewell(input);
+        let mut plan = farewell(input);
+        plan.steps.extend(removals(input));
+        return plan;
     };
+    let desk = Desk {
+        issuing: &input.issuing,
+        device: &view.meta,
+        fingerprinter,
+        now,
+    };
+    let mut plan = tended(input, view, rules, &desk);
+    desk.renew(input, &mut plan);
+    plan.steps.extend(removals(input));
+    plan
+}
+
+/// Makes and removes agents.
+fn tended(input: &AgentsInput, view: &DeviceView, rules: &Rules, desk: &Desk<'_>) -> Plan<AgentAction> {
     let mut plan = Plan::default();
     // What is there goes on as it is until the HSMDevice makes sense again.
     let Ok(device) = &view.read else {
@@ -83,7 +122,8 @@ pub fn decide_agents(
         input,
         view,
         device,
-        removable: is_known(&input.pools, now, &mut plan),
+        desk,
+        removable: is_known(&input.pools, desk.now, &mut plan),
         plan,
         done: BTreeSet::new(),
         wishes: Vec::new(),
@@ -91,7 +131,7 @@ pub fn decide_agents(
     for agent in agents(device, &input.pools).into_values() {
         round.tend(&agent, &owner, rules);
     }
-    round.end(fingerprinter)
+    round.end()
 }
 
 /// Whether what the pools do not list is gone. A pool of which a part is not heard has its time first: it may have lost its
@@ -147,6 +187,7 @@ struct Round<'a> {
     input: &'a AgentsInput,
     view: &'a DeviceView,
     device: &'a Device,
+    desk: &'a Desk<'a>,
     removable: bool,
     plan: Plan<AgentAction>,
     /// Live objects about which all is said.
@@ -168,16 +209,14 @@ impl Round<'_> {
             return;
         }
         let wishes = agent.wishes(owner, rules);
-        if let Some(taken) = wishes
-            .iter()
-            .map(Manifest::target)
-            .find(|target| self.is_taken(target))
-        {
+        let certificate = self.target(&SECRET, &tls_secret_name(&agent.name));
+        let mut targets = wishes.iter().map(Manifest::target).chain([certificate]);
+        if let Some(taken) = targets.find(|target| self.is_taken(target)) {
             let text = format!(
                 "{taken} belongs to another HSMDevice, so the token {} has no agent",
                 shown(&agent.serial)
             );
-            self.tell("AgentTaken", &text);
+            self.tell(Severity::Warning, "AgentTaken", &text);
             self.keep_all(&agent.name);
             return;
         }
@@ -187,16 +226,33 @@ impl Round<'_> {
             mark().is_on(live) && node.is_some_and(|node| *node != *agent.node.as_deref().unwrap_or_default())
         });
         for wish in wishes {
-            // The pod of a node that has died never ends, and a Deployment waits for it before it makes another. So the
-            // Deployment goes, and comes back at the new place.
             match &moved {
-                Some(live) if *wish.kind() == DEPLOYMENT => {
-                    self.done.insert(wish.target());
-                    self.plan.steps.extend(delete(&DEPLOYMENT, live));
-                }
+                Some(live) if *wish.kind() == DEPLOYMENT => self.follow(agent, live),
                 _ => self.wishes.push(wish),
             }
         }
+    }
+
+    /// The pod of a node that has died never ends, and a Deployment waits for it before it makes another. So the Deployment goes,
+    /// and comes back at the new place.
+    fn follow(&mut self, agent: &Agent<'_>, live: &Meta) {
+        self.keep(&DEPLOYMENT, &agent.name);
+        let Some(step) = delete(&DEPLOYMENT, live) else {
+            return;
+        };
+        self.plan.push(step);
+        // Behind the write, so that a move is told once: whoever comes too late to remove the Deployment does not tell of it.
+        let named = |node: Option<&str>| match node {
+            Some(node) if !node.is_empty() => format!("node {}", bounded(node, 253)),
+            _ => "any node".to_owned(),
+        };
+        let text = format!(
+            "the agent of the token {} follows it from {} to {}",
+            shown(&agent.serial),
+            named(live.annotations.get(NODE_ANNOTATION).map(String::as_str)),
+            named(agent.node.as_deref()),
+        );
+        self.tell(Severity::Normal, "TokenMoved", &text);
     }
 
     /// The mark is common to all HSMDevices: an object of another one is as foreign as any.
@@ -211,21 +267,26 @@ impl Round<'_> {
     fn secrets(&mut self, agent: &Agent<'_>) {
         let name = ObjectRef::new(Some(&self.device.namespace), &agent.name);
         let tls = tls_secret_name(&agent.name);
+        // One that is there is looked at with all others.
         if self.live(&SECRET, &tls).is_none() {
-            let action = AgentAction::Certificate { agent: name.clone() };
-            self.plan.push(Step::Call(action));
+            let first = self.desk.first(name.clone());
+            self.plan.steps.extend(first.map(Step::Call));
         }
         self.keep(&SECRET, &tls);
         if agent.opening.auto_provision && self.live(&SECRET, &so_pin_secret_name(&agent.name)).is_none() {
-            self.plan.push(Step::Call(AgentAction::SoPin { agent: name }));
+            self.plan.push(Step::Call(self.desk.so_pin(name)));
+        }
+    }
+
+    fn target(&self, kind: &Kind, name: &str) -> Target {
+        Target {
+            kind: kind.clone(),
+            object: ObjectRef::new(Some(&self.device.namespace), name),
         }
     }
 
     fn keep(&mut self, kind: &Kind, name: &str) {
-        self.done.insert(Target {
-            kind: kind.clone(),
-            object: ObjectRef::new(Some(&self.device.namespace), name),
-        });
+        self.done.insert(self.target(kind, name));
     }
 
     /// Leaves all objects of an agent as they are.
@@ -244,13 +305,13 @@ impl Round<'_> {
         self.done.extend(targets.collect::<Vec<_>>());
     }
 
-    fn tell(&mut self, reason: &'static str, text: &str) {
+    fn tell(&mut self, severity: Severity, reason: &'static str, text: &str) {
         let meta = &self.view.meta;
         let about = Target {
             kind: DEVICE,
             object: meta.object.clone(),
         };
-        let note = Note::new(about, &meta.uid, Severity::Warning, reason, "Serve", text);
+        let note = Note::new(about, &meta.uid, severity, reason, "Serve", text);
         self.plan.push(Step::Tell(note));
     }
 
@@ -266,7 +327,7 @@ impl Round<'_> {
         !self.done.contains(&target) && !is_so_pin && (!is_record || is_empty)
     }
 
-    fn end(mut self, fingerprinter: &Fingerprinter) -> Plan<AgentAction> {
+    fn end(mut self) -> Plan<AgentAction> {
         let wanted: BTreeSet<Target> = self.wishes.iter().map(Manifest::target).collect();
         let is_wanted = |kind: &Kind, live: &Meta| {
             wanted
@@ -287,7 +348,7 @@ impl Round<'_> {
             owner: &self.view.meta.uid,
         };
         let wishes = std::mem::take(&mut self.wishes);
-        let (steps, held_up) = converge_set(wishes, set, &ownership(), fingerprinter);
+        let (steps, held_up) = converge_set(wishes, set, &ownership(), self.desk.fingerprinter);
         self.plan.steps.extend(steps);
         if complete {
             let away = live
@@ -299,7 +360,8 @@ impl Round<'_> {
         }
         for (target, why) in held_up {
             if matches!(why, Convergence::Foreign { .. }) {
-                self.tell("AgentTaken", &format!("{target} belongs to somebody else"));
+                let text = format!("{target} belongs to somebody else");
+                self.tell(Severity::Warning, "AgentTaken", &text);
             }
         }
         self.plan

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
@@ -7,13 +8,17 @@ use trustplane_api::hsm::record::TokenIdentity;
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolStatus};
 
 use super::*;
-use crate::decide::world::{
-    Cluster, at, fingerprinter, meta, pico, pool_view, rules, soft, spec, steps, view,
-};
+use crate::decide::ENDS;
+use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_view, rules, spec, steps, view};
 use crate::objects::SERVICE_ACCOUNT;
 use crate::pool::info;
 
+#[path = "agents_tests/pods.rs"]
+mod pods;
+
 const NAME: &str = "hsm-agent-pico-e6";
+/// How long certificates live, in seconds.
+const LIFE: i64 = 100_000;
 
 fn token(serial: &str, node: &str, path: &str, available: bool) -> AggregatedDevice {
     AggregatedDevice {
@@ -48,6 +53,11 @@ fn input(spec: &HsmDeviceSpec, status: HsmPoolStatus) -> AgentsInput {
         live: Vec::new(),
         complete: true,
         records: BTreeMap::new(),
+        pods: Vec::new(),
+        issuing: Issuing {
+            bundle: "bundle".to_owned(),
+            renew_before: SignedDuration::from_secs(100),
+        },
     }
 }
 
@@ -62,25 +72,13 @@ fn decide(input: &AgentsInput) -> Plan<AgentAction> {
     decide_agents(input, &rules(), &fingerprinter(), at(60))
 }
 
-/// Carries out a plan; the Secrets are made by the controller.
+/// Carries out a plan. What the controller makes is as good as its recipe.
 fn carry_out(input: &mut AgentsInput, cluster: &mut Cluster) {
     let plan = decide(input);
     cluster.apply(&plan);
     for step in &plan.steps {
-        if let Step::Call(action) = step {
-            let name = match action {
-                AgentAction::Certificate { agent } => tls_secret_name(agent.name()),
-                AgentAction::SoPin { agent } => so_pin_secret_name(agent.name()),
-            };
-            let owner =
-                Owner::controller(&DEVICE, &input.device.as_ref().unwrap().meta, Some("hsm")).unwrap();
-            let mut secret = Manifest::new(SECRET, Some("hsm"), &name)
-                .label(&mark().key, &mark().value)
-                .label("hsm.j5t.io/device", "pico");
-            if matches!(action, AgentAction::Certificate { .. }) {
-                secret = secret.owner(owner);
-            }
-            cluster.put(&secret);
+        if let Step::Call(AgentAction::Certificate { write, .. } | AgentAction::SoPin { write, .. }) = step {
+            cluster.put(&write.manifest.clone().stamp(ENDS, &at(LIFE).to_string()));
         }
     }
     input.live = cluster.live();
@@ -115,7 +113,7 @@ fn arguments(deployment: &Value) -> Vec<String> {
 fn a_token_gets_an_agent_with_all_its_objects_and_then_rests() {
     let mut input = one();
     let wanted = [
-        r#"call Certificate { agent: hsm/hsm-agent-pico-e6 }"#,
+        r#"call Certificate { agent: hsm/hsm-agent-pico-e6, .. }"#,
         "create ServiceAccount hsm/hsm-agent-pico-e6",
         "create Role hsm/hsm-agent-pico-e6",
         "create RoleBinding hsm/hsm-agent-pico-e6",
@@ -223,99 +221,6 @@ fn a_faulty_device_keeps_its_agents_as_they_are() {
 }
 
 #[test]
-fn w35_every_object_of_an_agent_is_owned_and_has_labels_that_are_valid() {
-    let odd = "DENK 01/ä";
-    let mut input = input(
-        &pico(),
-        status("Ready", vec![token(odd, "n1", "/dev/bus/usb/001/015", true)]),
-    );
-    let cluster = running(&mut input);
-    assert_eq!(cluster.objects.len(), 6);
-    for (target, (_, body)) in &cluster.objects {
-        assert_eq!(
-            body["metadata"]["ownerReferences"][0]["uid"], "uid-hsm-pico",
-            "{target}"
-        );
-        assert_eq!(
-            body["metadata"]["labels"]["hsm.j5t.io/device"], "pico",
-            "{target}"
-        );
-    }
-    let name = crate::objects::agent_name("pico", odd);
-    let made = cluster.body(&DEPLOYMENT, &name).unwrap();
-    let labels = made["metadata"]["labels"].as_object().unwrap();
-    for value in labels.values().filter_map(Value::as_str) {
-        assert_eq!(crate::objects::label_value(value), value);
-    }
-    assert!(arguments(made).contains(&format!("--reader-serial={odd}")));
-    assert_eq!(made["spec"]["selector"]["matchLabels"], json!({"app": name}));
-}
-
-#[test]
-fn w35_the_labels_are_those_of_the_original() {
-    let made = deployment(&one(), NAME);
-    let labels = &made["spec"]["template"]["metadata"]["labels"];
-    assert_eq!(
-        *labels,
-        json!({
-            "app": NAME,
-            "app.kubernetes.io/component": "hsm-agent",
-            "app.kubernetes.io/name": "hsm-agent",
-            "app.kubernetes.io/instance": NAME,
-            "app.kubernetes.io/part-of": "hsm-secrets-operator",
-            "hsm.j5t.io/device": "pico",
-            "hsm.j5t.io/serial-number": "e6",
-            "hsm.j5t.io/device-path": crate::objects::label_value("dev/bus/usb/001/015"),
-        })
-    );
-}
-
-#[test]
-fn w16_an_agent_requests_its_own_token_and_is_pinned_to_its_node() {
-    let made = deployment(&one(), NAME);
-    let container = &pod(&made)["containers"][0];
-    for part in ["requests", "limits"] {
-        assert_eq!(container["resources"][part]["hsm.j5t.io/token-e6"], "1");
-    }
-    assert_eq!(
-        pod(&made)["nodeSelector"],
-        json!({"kubernetes.io/hostname": "n1"})
-    );
-    let affinity = pod(&made)["affinity"].to_string();
-    assert!(affinity.contains(r#""values":["n1"]"#), "{affinity}");
-    assert_eq!(made["spec"]["strategy"], json!({"type": "Recreate"}));
-}
-
-#[test]
-fn f53_an_agent_has_no_capability_and_root_only_if_the_admin_says_so() {
-    let made = deployment(&one(), NAME);
-    let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
-    assert_eq!(
-        container["securityContext"]["capabilities"],
-        json!({"drop": ["ALL"]})
-    );
-    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
-    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-    assert_eq!(
-        container["livenessProbe"]["httpGet"],
-        json!({"path": "/livez", "port": "health", "scheme": "HTTP"})
-    );
-    let root = Rules {
-        agent_user: 0,
-        agent_groups: vec![46],
-        ..rules()
-    };
-    let mut cluster = Cluster::default();
-    cluster.apply(&decide_agents(&one(), &root, &fingerprinter(), at(60)));
-    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
-    assert_eq!(
-        made["spec"]["template"]["spec"]["securityContext"],
-        json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}, "supplementalGroups": [46]})
-    );
-}
-
-#[test]
 fn an_agent_may_read_its_pin_and_fill_its_record_and_nothing_else() {
     let mut input = one();
     let cluster = running(&mut input);
@@ -388,7 +293,22 @@ fn f42_a_token_that_moved_gets_its_agent_at_the_new_place() {
     old.device_info.insert(info::MOVED_TO.to_owned(), "n2".to_owned());
     input.pools[0].status.aggregated_devices = vec![old, token("e6", "n2", "/dev/bus/usb/003/002", true)];
     let wanted = format!("delete Deployment hsm/{NAME} (uid uid-Deployment hsm/{NAME})");
-    assert_eq!(steps(&decide(&input)), [wanted]);
+    let plan = decide(&input);
+    assert_eq!(steps(&plan)[0], wanted);
+    let [_, Step::Tell(told)] = &plan.steps[..] else {
+        panic!("{plan}")
+    };
+    assert_eq!((told.severity, told.reason), (Severity::Normal, "TokenMoved"));
+    assert_eq!(
+        told.text(),
+        r#"the agent of the token "e6" follows it from node n1 to node n2"#
+    );
+    // Nothing is told again while the old one goes.
+    let mut leaving = input.clone();
+    for (kind, live) in &mut leaving.live {
+        live.deleted = (*kind == DEPLOYMENT).then(|| at(60));
+    }
+    assert_eq!(steps(&decide(&leaving)), [""; 0]);
     carry_out(&mut input, &mut cluster);
     assert_eq!(steps(&decide(&input)), [format!("create Deployment hsm/{NAME}")]);
     carry_out(&mut input, &mut cluster);
@@ -409,18 +329,6 @@ fn a_token_that_is_lost_while_its_agent_moves_keeps_the_rest_of_it() {
     assert!(cluster.body(&DEPLOYMENT, NAME).is_none());
     input.pools[0].status.aggregated_devices[0].available = false;
     assert_eq!(steps(&decide(&input)), [""; 0]);
-}
-
-#[test]
-fn a_replug_with_a_new_number_makes_a_new_pod_and_nothing_else() {
-    let mut input = one();
-    let mut cluster = running(&mut input);
-    input.pools[0].status.aggregated_devices[0].device_path = "/dev/bus/usb/001/016".to_owned();
-    assert_eq!(steps(&decide(&input)), [format!("update Deployment hsm/{NAME}")]);
-    carry_out(&mut input, &mut cluster);
-    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
-    let annotations = &made["spec"]["template"]["metadata"]["annotations"];
-    assert_eq!(annotations["hsm.j5t.io/device-path"], "/dev/bus/usb/001/016");
 }
 
 #[test]
@@ -450,47 +358,6 @@ fn two_tokens_with_one_serial_number_have_one_agent_that_does_not_jump() {
     assert_eq!(annotations["hsm.j5t.io/device-path"], "/dev/a");
     input.pools[0].status.aggregated_devices.reverse();
     assert_eq!(steps(&decide(&input)), [""; 0]);
-}
-
-#[test]
-fn a_static_token_runs_without_root_where_the_device_says() {
-    let mut soft = soft(json!([{
-        "name": "dev-a", "tokenLabel": "$(x)", "tokenSerial": "42",
-        "environment": [{"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/a.conf"}],
-        "hostDirectories": [{"path": "/var/lib/softhsm/a"}],
-    }]));
-    soft.node_selector = [("disk".to_owned(), "ssd".to_owned())].into();
-    let mut listed = token("dev-a", "", "", true);
-    listed
-        .device_info
-        .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
-    let mut input = input(&soft, status("Ready", vec![listed]));
-    let made = deployment(&input, "hsm-agent-pico-dev-a");
-    let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
-    assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
-    assert_eq!(pod["securityContext"]["runAsUser"], 65532);
-    assert!(!container["resources"].to_string().contains("hsm.j5t.io"));
-    let arguments = arguments(&made);
-    for wanted in [
-        "--token-label=$$(x)",
-        "--token-serial=42",
-        "--pcscd=off",
-        "--limits=software",
-    ] {
-        assert!(arguments.contains(&wanted.to_owned()), "{wanted}: {arguments:?}");
-    }
-    let environment = container["env"].as_array().unwrap();
-    assert!(environment.contains(&json!({"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/a.conf"})));
-    assert!(pod["volumes"].to_string().contains("/var/lib/softhsm/a"));
-    // It has left the list.
-    running(&mut input);
-    let other = soft_with("dev-b");
-    input.device = Some(view("hsm", "pico", &other));
-    assert!(steps(&decide(&input)).join("\n").contains("delete Deployment"));
-}
-
-fn soft_with(name: &str) -> HsmDeviceSpec {
-    soft(json!([{"name": name, "tokenLabel": "l"}]))
 }
 
 #[test]

@@ -188,6 +188,36 @@ fn the_flags_say_nothing_of_a_try_that_was_not_the_last() {
 }
 
 #[test]
+fn once_another_pin_is_tried_an_open_try_stays_without_an_answer() {
+    let open = [tried("a", "pod/0", Outcome::Pending)];
+    let Verdict::Try { tries, .. } = ask(&open, case("b")) else {
+        panic!("it is not tried");
+    };
+    let expected = [
+        tried("a", "pod/0", Outcome::Unanswered),
+        tried("b", "pod/1", Outcome::Pending),
+    ];
+    assert_eq!(tries, expected);
+    // Even if the second is right, nobody knows what the first was.
+    let right = settle(&tries, &key("b"), "pod/1", Outcome::Accepted, now()).unwrap();
+    let Verdict::Refused { why, .. } = ask(&right, case("a")) else {
+        panic!("it is tried");
+    };
+    assert_eq!(why, Refusal::Unanswered);
+}
+
+#[test]
+fn the_security_officers_try_keeps_no_user_pin_waiting_and_says_nothing_of_it() {
+    let mut officers = tried("a", "other/1", Outcome::Pending);
+    officers.secret = OFFICER.to_owned();
+    let tries = [tried("a", "pod/0", Outcome::Pending), officers.clone()];
+    let Verdict::Try { tries, .. } = ask(&tries, case("a")) else {
+        panic!("it is not tried again");
+    };
+    assert_eq!(tries, [officers, tried("a", "pod/1", Outcome::PendingAgain)]);
+}
+
+#[test]
 fn a_try_that_was_never_sent_does_not_count_once_it_is_withdrawn() {
     let withdrawn = |outcome| {
         let tries = [tried("a", "pod/1", outcome)];

@@ -12,6 +12,10 @@ use super::report::{Checked, check};
 use super::{Claim, Conflict, Past, PodView, PoolDevice, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};
 
+/// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
+const AHEAD: &str =
+    "the clock of the node is ahead of ours by more than the grace period, so its report does not count";
+
 /// What a picture is made from.
 pub(crate) struct Situation<'a> {
     /// The names of the HSMDevices that the pool is for.
@@ -77,6 +81,8 @@ struct Voice<'a> {
     /// When it was last heard, as far as that can be known.
     time: Timestamp,
     fresh: bool,
+    /// Whether its clock is too far ahead of ours.
+    ahead: bool,
 }
 
 impl Picture {
@@ -152,18 +158,24 @@ impl Situation<'_> {
         // One without a time is as old as what is known of it.
         let time = told.or_else(before).unwrap_or(self.now).min(self.now);
         let old = Deadline::after(time, self.grace);
+        // One of a clock that is far ahead would count until that time comes, however long its node has been gone. So its time
+        // may be as far from ours on that side as on the other.
+        let by = told.and_then(|told| Duration::try_from(told.duration_since(self.now)).ok());
+        let ahead = by.is_some_and(|by| by > self.grace);
         Voice {
-            fresh: matches!(heard, Some(Ok(_))) && !old.has_passed(self.now, plan),
+            fresh: matches!(heard, Some(Ok(_))) && !ahead && !old.has_passed(self.now, plan),
             pod,
             node,
             heard,
             time,
+            ahead,
         }
     }
 
     /// What the status says of a pod. Its time moves with the rest, and not with every sign of life.
     fn reporting(&self, voice: &Voice<'_>) -> ReportingPod {
         let (status, found, error) = match &voice.heard {
+            Some(Ok(report)) if voice.ahead => ("error", report.tokens.len(), Some(AHEAD.to_owned())),
             Some(Ok(report)) => (word(report.status), report.tokens.len(), report.error.clone()),
             Some(Err(error)) => ("error", 0, Some(error.clone())),
             None => (state(&voice.pod.phase), 0, None),
@@ -207,6 +219,8 @@ impl Situation<'_> {
             let told = token.seen.filter(|seen| *seen <= self.now);
             let since = match (token.available, voice.fresh) {
                 (true, true) => before.or(told),
+                // When that was nobody knows, so it is when we noticed.
+                (true, false) if voice.ahead => before,
                 // A node that is silent has lost its tokens when it should have been heard.
                 (true, false) => Some(stale_since),
                 // It may have come back and gone again.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use trustplane_api::hsm::{DeviceReport, DiscoveryStatus, ReportedDevice};
 
 use super::info;
+use crate::usb::access::is_nonsense;
 use crate::usb::report::LARGEST;
 
 /// The most tokens of a report.
@@ -125,9 +126,10 @@ fn details(given: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_ours = |key: &str, value: &str| {
         info::OURS.contains(&key) || (key == info::DISCOVERY_TYPE && value == info::STATIC)
     };
+    let is_out = |key: &str, value: &str| is_ours(key, value) || is_nonsense(key, value);
     given
         .into_iter()
-        .filter(|(key, value)| !key.is_empty() && key.chars().count() <= LONGEST_KEY && !is_ours(key, value))
+        .filter(|(key, value)| !key.is_empty() && key.chars().count() <= LONGEST_KEY && !is_out(key, value))
         .take(MOST_INFO)
         .map(|(key, value)| (bounded(&key, LONGEST_KEY), bounded(&value, LONGEST_TEXT)))
         .collect()

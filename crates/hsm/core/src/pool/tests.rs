@@ -11,6 +11,7 @@ use crate::decide::world::{at, pico, pool_meta, view};
 use crate::decide::{PoolInput, decide_pool};
 use crate::discovery_set::labels;
 
+mod events;
 mod hostile;
 mod properties;
 mod records;
@@ -360,9 +361,9 @@ fn missing_fields_are_taken_from_the_pod() {
 }
 
 #[test]
-fn a_time_in_the_future_counts_as_now() {
+fn a_time_in_the_near_future_counts_as_now() {
     let devices = json!([seen("e6", "/dev/a", at(9_000))]);
-    let mut input = input(1, vec![pod("n1", Some(report("n1", at(9_000), devices)))]);
+    let mut input = input(1, vec![pod("n1", Some(report("n1", at(301), devices)))]);
     let plan = settle(&mut input, at(1));
     let made = status(&input);
     assert!(made.reporting_pods[0].fresh && made.aggregated_devices[0].last_seen == at(1));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::UsbId;
+use super::{UsbId, access};
 
 /// The longest text of a device that is kept, in characters. A descriptor of USB holds 126.
 const LONGEST_TEXT: usize = 126;
@@ -166,6 +166,13 @@ impl Found {
             info: info.collect(),
         }
     }
+
+    /// It, with who may open its device file: the permission bits and the number of the group, as the node has them.
+    #[must_use]
+    pub fn with_access(mut self, mode: u32, gid: u32) -> Self {
+        self.info.extend(access::told(mode, gid));
+        self
+    }
 }
 
 /// The first line, without blanks around it and without what cannot be shown.
@@ -219,6 +226,11 @@ mod tests {
             ("vendor-id", "20a0"),
         ];
         assert_eq!(told, wanted);
+        let found = found.with_access(0o664, 46);
+        assert_eq!(
+            (found.info["mode"].as_str(), found.info["gid"].as_str()),
+            ("0664", "46")
+        );
     }
 
     #[test]

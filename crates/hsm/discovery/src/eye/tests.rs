@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use trustplane_hsm_core::usb::Selection;
 
@@ -201,4 +201,50 @@ fn whatever_happens_on_the_bus_shows_from_afar() {
     assert!(is_different());
     tree.unplug(Plug { number: 16, ..PICO });
     assert!(is_different());
+}
+
+fn allow(file: &Path, mode: u32) {
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn who_may_open_the_device_file_is_told() {
+    let tree = Tree::new();
+    tree.plug(PICO);
+    let file = tree.dev().join("bus/usb/001/015");
+    let gid = fs::metadata(&file).unwrap().gid().to_string();
+    symlink("bus/usb/001/015", tree.dev().join("sc-hsm")).unwrap();
+    for (mode, told) in [(0o664, "0664"), (0o600, "0600"), (0o1666, "1666")] {
+        allow(&file, mode);
+        // Of a link what it leads to counts.
+        for text in [
+            BY_NUMBERS,
+            r#"{"path":{"glob":"/dev/sc-*","permissions":"0777"}}"#,
+        ] {
+            let sight = eye(&tree, text).look().unwrap();
+            let info = &sight.found[0].info;
+            assert_eq!((info["mode"].as_str(), &info["gid"]), (told, &gid), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_new_mode_shows_from_afar_because_no_event_tells_of_it() {
+    let tree = Tree::new();
+    tree.plug(PICO);
+    fs::write(tree.dev().join("ttyACM0"), "").unwrap();
+    for (text, file) in [
+        (BY_NUMBERS, "bus/usb/001/015"),
+        (r#"{"path":{"glob":"/dev/ttyACM*"}}"#, "ttyACM0"),
+    ] {
+        let (eye, file) = (eye(&tree, text), tree.dev().join(file));
+        allow(&file, 0o600);
+        let sight = eye.look().unwrap();
+        assert!(eye.sees_the_same(&sight).unwrap());
+        allow(&file, 0o660);
+        assert!(!eye.sees_the_same(&sight).unwrap(), "{text}");
+        let sight = eye.look().unwrap();
+        assert!(eye.sees_the_same(&sight).unwrap());
+        assert_eq!(sight.found[0].info["mode"], "0660");
+    }
 }

@@ -9,6 +9,8 @@ use trustplane_process::metrics::Metrics;
 use super::*;
 use crate::fake::{PICO, Plug, Tree};
 
+mod promises;
+
 /// Nobody who could tell anything.
 struct Silence;
 

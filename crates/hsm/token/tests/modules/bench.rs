@@ -135,6 +135,11 @@ impl Bench {
         self != Self::Kryoptic
     }
 
+    /// Whether the value of a data object can be changed where it is.
+    pub fn changes_values(self) -> bool {
+        self == Self::Kryoptic
+    }
+
     /// Whether a label may be bytes that are not UTF-8. PKCS#11 wants that it is.
     pub fn takes_labels_of_any_bytes(self) -> bool {
         self != Self::Kryoptic

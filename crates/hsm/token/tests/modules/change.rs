@@ -1,5 +1,8 @@
 //! The scene of every interruption: a secret that is replaced or deleted among neighbours, and what may be left of that.
 
+use trustplane_hsm_core::change::{self as core, Terms};
+use trustplane_hsm_core::layout::Description;
+use trustplane_hsm_core::path::KeyName;
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{Module, Store, StoreError, TokenInfo};
@@ -16,33 +19,52 @@ const GENERATION: &str = ".trustplane/generation/_metadata";
 /// What is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
+    /// With a version that the writer gives.
     Replace,
+    /// With the version that comes next.
+    Count,
     Delete,
+    DeleteKey,
 }
 
 impl Change {
-    pub const BOTH: [Self; 2] = [Self::Replace, Self::Delete];
+    pub const ALL: [Self; 4] = [Self::Replace, Self::Count, Self::Delete, Self::DeleteKey];
 
     /// By its name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::BOTH
-            .into_iter()
-            .find(|change| format!("{change:?}") == name)
+        Self::ALL.into_iter().find(|change| format!("{change:?}") == name)
     }
 
     /// Makes it.
     pub fn make(self, store: &mut Store<'_>) -> Result<(), StoreError> {
-        store.write(&path("db"), &self.result(), Expected::Version(1))
+        let (db, result) = (path("db"), self.result());
+        let counted = Terms::next(Expected::Version(1));
+        let left = match self {
+            Self::Replace => store.write(&db, &result, Expected::Version(1)),
+            Self::Count => {
+                let mut secret = result.clone();
+                secret.metadata.stamp = stamp(0);
+                store.write(&db, &secret, counted)
+            }
+            Self::Delete => store.delete(&db, stamp(2), Expected::Version(1)),
+            Self::DeleteKey => {
+                let key = KeyName::parse("password").unwrap();
+                store.change(&db, &core::Change::DeleteKey(&key, stamp(0)), counted)
+            }
+        }?;
+        assert_eq!(left, Description::of(&result));
+        Ok(())
     }
 
     /// What is there after it. A replacement keeps a key, changes one, adds one and drops one.
     pub fn result(self) -> Secret {
         match self {
-            Self::Replace => secret(
+            Self::Replace | Self::Count => secret(
                 2,
                 &[("username", b"admin"), ("password", b"n3w"), ("token", b"t")],
             ),
             Self::Delete => Secret::tombstone(stamp(2)),
+            Self::DeleteKey => secret(2, &[("username", b"admin"), ("data", b"d")]),
         }
     }
 }

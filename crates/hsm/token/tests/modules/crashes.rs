@@ -12,6 +12,8 @@ suite! {
     on every module:
         death_before_any_call_of_a_replacement_leaves_old_or_new,
         death_after_any_call_of_a_replacement_leaves_old_or_new,
+        death_before_any_call_of_a_replacement_that_counts_leaves_old_or_new,
+        death_after_any_call_of_a_replacement_that_counts_leaves_old_or_new,
         death_before_any_call_of_a_deletion_leaves_old_or_new,
         death_after_any_call_of_a_deletion_leaves_old_or_new;
 }
@@ -64,6 +66,14 @@ fn death_before_any_call_of_a_replacement_leaves_old_or_new(stage: &Stage) {
 
 fn death_after_any_call_of_a_replacement_leaves_old_or_new(stage: &Stage) {
     die_at_every_call(stage, Change::Replace, Moment::After);
+}
+
+fn death_before_any_call_of_a_replacement_that_counts_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Count, Moment::Before);
+}
+
+fn death_after_any_call_of_a_replacement_that_counts_leaves_old_or_new(stage: &Stage) {
+    die_at_every_call(stage, Change::Count, Moment::After);
 }
 
 fn death_before_any_call_of_a_deletion_leaves_old_or_new(stage: &Stage) {

@@ -54,9 +54,9 @@ fn fail_at_every_call(stage: &Stage, change: Change, fault: &Fault) {
     assert!(failed > 20 && new > 0, "{failed} {new}");
 }
 
-/// Both changes, and both moments of each call.
+/// All changes, and both moments of each call.
 fn fail_everywhere(stage: &Stage, code: CK_RV, lasts: Duration) {
-    for change in Change::BOTH {
+    for change in Change::ALL {
         for moment in [Moment::Before, Moment::After] {
             let fault = Fault {
                 moment,
@@ -92,7 +92,7 @@ fn no_memory_at_any_call_leaves_old_or_new(stage: &Stage) {
 fn a_recovery_that_fails_at_any_call_is_recovered(stage: &Stage) {
     let mut module = stage.shimmed();
     let mut points = 0;
-    for change in Change::BOTH {
+    for change in Change::ALL {
         stage.clear();
         module.initialise_again().unwrap();
         let scene = Scene::set(stage, &mut module, change);

@@ -1,6 +1,8 @@
 //! OpenSC's module with cards that come and go: pcscd, readers and cards are there for one test each.
 
 use trustplane_hsm_core::code::Code;
+use trustplane_hsm_core::generation::Generation;
+use trustplane_hsm_core::layout::Usage;
 use trustplane_hsm_core::limits::Profile;
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{Attempt, Module, Pin, PinTries, Selector, Store, StoreError, TokenError};
@@ -20,8 +22,10 @@ suite! {
         secrets_live_on_a_card_as_on_any_token,
         as_many_objects_as_the_profile_allows_are_there_when_the_card_comes_back,
         what_opensc_cuts_or_refuses_leaves_the_old_secret,
+        an_empty_value_is_refused_before_the_card_is_asked,
         a_full_card_keeps_the_old_secret,
         the_flags_of_a_card_keep_a_wrong_pin_from_being_tried_again,
+        a_pin_that_opensc_takes_for_none_costs_no_try,
         what_another_process_writes_is_seen_once_the_module_is_initialised_again;
 }
 
@@ -163,7 +167,7 @@ fn as_many_objects_as_the_profile_allows_are_there_when_the_card_comes_back(stag
         let path = path(&format!("s{}", written.len()));
         let secret = secret(1, &[("k", path.as_str().as_bytes())]);
         match filled.write(&path, &secret, Expected::Absent) {
-            Ok(()) => written.push((path, secret)),
+            Ok(_) => written.push((path, secret)),
             Err(error) => break error,
         }
     };
@@ -210,6 +214,32 @@ fn what_opensc_cuts_or_refuses_leaves_the_old_secret(stage: &Stage) {
     assert_eq!(store.list().unwrap().len(), 2);
 }
 
+fn an_empty_value_is_refused_before_the_card_is_asked(stage: &Stage) {
+    let mut module = stage.module();
+    let readers = Readers::start();
+    let card = Card::new(SERIAL);
+    let _inserted = readers.insert(&card);
+    wait_for_tokens(&mut module, 1);
+    let mut store = store(&module);
+    let old = secret(1, &[("k", b"v")]);
+    store.write(&path("a"), &old, Expected::Absent).unwrap();
+    let before = objects(&mut store);
+    let new = secret(2, &[("k", b"w"), ("l", b"")]);
+    let empty = store.write(&path("a"), &new, Expected::Version(1)).unwrap_err();
+    assert_eq!(
+        empty.to_string(),
+        "a: the value of a/l is empty; this token takes no empty values"
+    );
+    assert_eq!(empty.code(), Some(Code::InvalidArgument));
+    assert_eq!(store.read(&path("a")).unwrap(), old);
+    assert_eq!(objects(&mut store), before);
+}
+
+/// How often the token was changed, and how much it holds.
+fn objects(store: &mut Store<'_>) -> (Generation, Usage) {
+    (store.generation().unwrap(), store.capacity().unwrap().usage)
+}
+
 fn a_full_card_keeps_the_old_secret(stage: &Stage) {
     let mut module = stage.module();
     let readers = Readers::start();
@@ -228,13 +258,19 @@ fn a_full_card_keeps_the_old_secret(stage: &Stage) {
         };
         refused += 1;
         // The card says that there is no room, and OpenSC that something is wrong.
-        assert_eq!(error.to_string(), "C_CreateObject answered CKR_GENERAL_ERROR");
-        assert!(error.needs_initialisation());
+        assert_eq!(
+            error.to_string(),
+            "C_CreateObject answered CKR_GENERAL_ERROR: the token has no room for it"
+        );
+        assert_eq!(error.code(), Some(Code::ResourceExhausted));
+        // Taken back at once, while the card is still full.
+        assert_eq!(full.read(&path("a")).unwrap(), old);
+        let left = objects(&mut full);
         drop(full);
         module.initialise_again().unwrap();
         let mut full = store(&module);
         assert_eq!(full.read(&path("a")).unwrap(), old);
-        assert_eq!(full.list().unwrap().len(), 1);
+        assert_eq!(objects(&mut full), left);
     }
     assert!(refused > 5, "{refused}");
     card.leave_room_for(10_000);
@@ -268,6 +304,21 @@ fn the_flags_of_a_card_keep_a_wrong_pin_from_being_tried_again(stage: &Stage) {
         let form = token.change_pin(&pin(), &Pin::new("1".repeat(length)), Attempt::Ordered);
         assert!(matches!(form, Err(TokenError::PinForm(_))), "{form:?}");
     }
+}
+
+fn a_pin_that_opensc_takes_for_none_costs_no_try(stage: &Stage) {
+    let mut module = stage.module();
+    let readers = Readers::start();
+    let card = Card::new(SERIAL);
+    let _inserted = readers.insert(&card);
+    wait_for_tokens(&mut module, 1);
+    let token = module.open(&find(&module, LABEL)).unwrap();
+    for length in [5, 16] {
+        let form = token.log_in(&Pin::new("1".repeat(length)), Attempt::Automatic);
+        assert!(matches!(form, Err(TokenError::PinForm(_))), "{length}: {form:?}");
+        assert_eq!(card.tries(), 3);
+    }
+    token.log_in(&pin(), Attempt::Automatic).unwrap();
 }
 
 fn what_another_process_writes_is_seen_once_the_module_is_initialised_again(stage: &Stage) {

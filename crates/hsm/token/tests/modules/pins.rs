@@ -14,6 +14,9 @@ suite! {
         what_a_token_answers_to_a_pin_is_told_without_the_pin,
         a_changed_pin_is_the_only_one_that_works,
         a_blank_token_is_provisioned_also_after_a_failure_and_one_in_use_never;
+    // Kryoptic lets nobody make an object before there is a user.
+    on softhsm:
+        a_token_that_shows_an_object_is_in_use_though_it_has_no_user;
 }
 
 /// How often a PIN was tried since the control was set.
@@ -175,4 +178,35 @@ fn a_blank_token_is_provisioned_also_after_a_failure_and_one_in_use_never(stage:
         TokenError::InUse { .. } | TokenError::AnotherToken { .. }
     ));
     assert_eq!(log_in(&module, "dev-a").objects().unwrap().found.len(), 1);
+}
+
+fn a_token_that_shows_an_object_is_in_use_though_it_has_no_user(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let officer = Pin::new(OFFICER);
+    let blank = module.inventory().unwrap().blank().unwrap().clone();
+    stage.set(Control::fault(
+        Fault::before(1, Action::Answer(CKR_DEVICE_ERROR)).of("C_InitPIN"),
+    ));
+    module.provision(&blank, "dev-a", &officer, &pin()).unwrap_err();
+    module.initialise_again().unwrap();
+    let half = find(&module, "dev-a");
+    let raw = Raw::new(&half);
+    raw.create(&Object {
+        private: false,
+        ..Object::new("a/k", "precious")
+    });
+    stage.heal();
+    let refused = module.provision(&half, "dev-a", &officer, &pin()).unwrap_err();
+    assert_eq!(
+        refused,
+        TokenError::InUse {
+            label: "dev-a".to_owned()
+        }
+    );
+    let asked = stage.shim.calls().unwrap();
+    assert!(asked.iter().all(|call| call.function != "C_InitToken"));
+    assert_eq!(raw.all(), [("a/k".to_owned(), b"precious".to_vec())]);
+    raw.destroy("a/k");
+    drop(raw);
+    module.provision(&half, "dev-a", &officer, &pin()).unwrap();
 }

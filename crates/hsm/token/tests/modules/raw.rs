@@ -79,6 +79,14 @@ impl Raw {
         }
     }
 
+    /// Changes a value where it is.
+    pub fn set_value(&self, label: &str, value: &[u8]) {
+        for handle in self.find(label.as_bytes()) {
+            let value = Attribute::Value(value.to_vec());
+            self.0.update_attributes(handle, &[value]).unwrap();
+        }
+    }
+
     fn find(&self, label: &[u8]) -> Vec<ObjectHandle> {
         self.0.find_objects(&[Attribute::Label(label.to_vec())]).unwrap()
     }

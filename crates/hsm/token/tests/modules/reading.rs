@@ -1,5 +1,6 @@
 //! What is on a token is read: all of it, whoever wrote it, and never half of it.
 
+use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::label::Label;
 use trustplane_hsm_core::layout::ReadError;
@@ -26,6 +27,7 @@ suite! {
         objects_that_change_while_they_are_read_are_read_again_but_not_for_ever,
         a_lost_login_is_an_error_and_not_an_empty_token,
         what_other_tools_do_is_seen,
+        what_another_has_counted_is_counted_on_from,
         an_interrupted_change_is_not_judged_by_half_of_what_is_there;
 }
 
@@ -166,6 +168,24 @@ fn an_object_that_cannot_be_read_is_told_and_its_secret_is_not_read_without_it(s
     // It is tried again, and nothing was kept of the failure.
     stage.heal();
     assert_eq!(store.read(&path("a")).unwrap().data.len(), 2);
+    // Nor is what was read before the failure given instead, or counted on from.
+    stage.set(seal);
+    let error = store.read(&path("a")).unwrap_err();
+    assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    let counted = store.write(
+        &path("a"),
+        &secret(0, &[("one", b"y")]),
+        Terms::next(Expected::Any),
+    );
+    assert_eq!(counted.unwrap_err().code(), Some(Code::DataLoss));
+    // What can be read again can be counted on from.
+    stage.heal();
+    let counted = store.write(
+        &path("a"),
+        &secret(0, &[("one", b"y")]),
+        Terms::next(Expected::Any),
+    );
+    assert_eq!(counted.unwrap().stamp.version, 1);
 }
 
 fn an_object_without_a_readable_label_could_be_anybodys_so_nothing_is_served(stage: &Stage) {
@@ -266,10 +286,8 @@ fn what_other_tools_do_is_seen(stage: &Stage) {
     ));
     raw.create(&Object::new("b/k", "one"));
     assert_eq!(made(&mut store, "b").unwrap().data, data(&[("k", b"one")]));
-    // Changed where it is, an object looks the same until it is read again.
+    // An object that was changed where it is, under the handle that is known.
     raw.rename("b/k", "b/l");
-    assert_eq!(made(&mut store, "b").unwrap().data, data(&[("k", b"one")]));
-    store.refresh().unwrap();
     assert_eq!(made(&mut store, "b").unwrap().data, data(&[("l", b"one")]));
     // And so does another process.
     let mut other = stage.start("reading::writer_as_a_process", "writer");
@@ -283,7 +301,38 @@ fn what_other_tools_do_is_seen(stage: &Stage) {
     assert_eq!(store.generation().unwrap().counter, before.counter + 1);
 }
 
-/// Not a test by itself: what the one before starts as a process of its own.
+fn what_another_has_counted_is_counted_on_from(stage: &Stage) {
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "counted");
+    let mut store = store(&module, "counted");
+    let raw = Raw::new(&info);
+    let next = |store: &mut Store<'_>, value: &[u8], expected: Expected| {
+        let written = store.write(&path("a"), &secret(0, &[("k", value)]), Terms::next(expected));
+        written.map(|written| written.stamp.version)
+    };
+    assert_eq!(next(&mut store, b"1", Expected::Absent), Ok(1));
+    let metadata = |version: u64| format!(r#"{{"labels":{{"sync.version":"{version}"}}}}"#);
+    // As the original does: it destroys and makes anew.
+    raw.destroy("a/_metadata");
+    raw.create(&Object::new("a/_metadata", metadata(6)));
+    assert_eq!(next(&mut store, b"2", Expected::Any), Ok(7));
+    if stage.bench.changes_values() {
+        // And under the handle that is known.
+        raw.set_value("a/_metadata", metadata(11).as_bytes());
+        let error = next(&mut store, b"3", Expected::Version(7)).unwrap_err();
+        assert_eq!(error.to_string(), "a: expected version 7, found version 11");
+        assert_eq!(next(&mut store, b"3", Expected::Version(11)), Ok(12));
+    }
+    raw.destroy("a/_metadata");
+    raw.create(&Object::new("a/_metadata", "no JSON"));
+    let error = next(&mut store, b"4", Expected::Any).unwrap_err();
+    assert_eq!(error.code(), Some(Code::DataLoss), "{error}");
+    let given = secret(20, &[("k", b"4")]);
+    store.write(&path("a"), &given, Expected::Any).unwrap();
+    assert_eq!(next(&mut store, b"5", Expected::Any), Ok(21));
+}
+
+/// Not a test by itself: what one of them starts as a process of its own.
 #[test]
 fn writer_as_a_process() {
     if role().as_deref() == Some("writer") {

@@ -50,7 +50,7 @@ fn write(store: &mut Store<'_>, model: &mut Model, at: &SecretPath, secret: Secr
     let known = model.get(at).map(|secret| secret.metadata.stamp.version);
     let expected = known.map_or(Expected::Absent, Expected::Version);
     match store.write(at, &secret, expected) {
-        Ok(()) => drop(model.insert(at.clone(), secret)),
+        Ok(_) => drop(model.insert(at.clone(), secret)),
         // A label that is the key of one secret and the path of another belongs to who had it first.
         Err(StoreError::Write(WriteError::Occupied { .. })) => {}
         Err(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ use trustplane_hsm_core::replace::WriteError;
 use trustplane_hsm_core::secret::{Secret, Value};
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{Memory, Store, StoreError, TokenError};
-use trustplane_pkcs11_shim::pkcs11::CKR_DEVICE_MEMORY;
+use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_MEMORY, CKR_GENERAL_ERROR};
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 
 use crate::raw::{Object, Raw};
@@ -24,7 +24,8 @@ suite! {
         a_secret_lives_from_its_first_version_to_its_tombstone_beside_its_neighbours,
         what_a_token_would_cut_or_hide_is_refused_before_anything_is_written,
         a_label_that_was_cut_without_a_word_is_noticed_and_taken_back,
-        a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else;
+        a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else,
+        a_vague_answer_means_a_full_token_only_where_that_is_known_and_the_token_is_there;
 }
 
 /// What the original gives an object.
@@ -212,6 +213,7 @@ fn what_a_token_would_cut_or_hide_is_refused_before_anything_is_written(stage: &
     for (pairs, code) in [
         ([(long_key.as_str(), b"v".as_slice())], Code::InvalidArgument),
         ([("k", &[0; 4097])], Code::InvalidArgument),
+        ([("k", b"")], Code::InvalidArgument),
     ] {
         let refused = store
             .write(&path("a"), &secret(1, &pairs), Expected::Any)
@@ -223,9 +225,9 @@ fn what_a_token_would_cut_or_hide_is_refused_before_anything_is_written(stage: &
     let mut written = Vec::new();
     let refused = loop {
         let path = path(&format!("s{}", written.len()));
-        let secret = secret(1, &[("k", path.as_str().as_bytes()), ("l", b"")]);
+        let secret = secret(1, &[("k", path.as_str().as_bytes()), ("l", b"-")]);
         match store.write(&path, &secret, Expected::Absent) {
-            Ok(()) => written.push((path, secret)),
+            Ok(_) => written.push((path, secret)),
             Err(error) => break error,
         }
     };
@@ -285,8 +287,8 @@ fn a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else(stag
         assert_eq!(without_generation(&raw), before);
         assert_eq!(store.read(&path("a")).unwrap(), old);
     }
-    // Of the generation alone: its size, and it.
-    assert_eq!(reads(stage), 2);
+    // Of the generation and of the metadata: the size of each, and it.
+    assert_eq!(reads(stage), 4);
     // Journal, generation, metadata, two values.
     assert_eq!(refused, 5);
     assert_eq!(store.read(&path("a")).unwrap(), new);
@@ -303,6 +305,38 @@ fn a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else(stag
         store.read(&path("a-b")).unwrap().data,
         data(&[("k", b"neighbour")])
     );
+}
+
+fn a_vague_answer_means_a_full_token_only_where_that_is_known_and_the_token_is_there(stage: &Stage) {
+    let mut module = stage.shimmed();
+    stage.provision(&mut module, "vague");
+    let (old, new) = (secret(1, &[("k", b"v")]), secret(2, &[("k", b"w")]));
+    store(&module, "vague")
+        .write(&path("a"), &old, Expected::Absent)
+        .unwrap();
+    let vague = Fault::before(3, Action::Answer(CKR_GENERAL_ERROR)).of("C_CreateObject");
+    for (profile, lasts, code) in [
+        (Profile::Opensc, Duration::Always, Some(Code::ResourceExhausted)),
+        (Profile::Opensc, Duration::UntilInitialised, None),
+        (Profile::Software, Duration::Always, None),
+    ] {
+        module.initialise_again().unwrap();
+        let mut store = Store::open(log_in(&module, "vague"), profile.limits()).unwrap();
+        stage.set(Control::fault(vague.clone().lasting(lasts)));
+        let error = store.write(&path("a"), &new, Expected::Version(1)).unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        assert_eq!(error.needs_initialisation(), code.is_none(), "{error}");
+        if code.is_some() {
+            assert_eq!(store.read(&path("a")).unwrap(), old);
+        }
+        drop(store);
+        stage.heal();
+        module.initialise_again().unwrap();
+        assert_eq!(
+            crate::secrets::store(&module, "vague").read(&path("a")).unwrap(),
+            old
+        );
+    }
 }
 
 fn without_generation(raw: &Raw) -> Vec<(String, Vec<u8>)> {

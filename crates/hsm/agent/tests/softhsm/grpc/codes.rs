@@ -9,8 +9,8 @@ use trustplane_api::hsm::v1::{
 };
 use trustplane_hsm_agent::Phase;
 use trustplane_hsm_agent::service::REASON;
-use trustplane_hsm_core::limits::Limits;
-use trustplane_pkcs11_shim::pkcs11::CKR_DEVICE_REMOVED;
+use trustplane_hsm_core::limits::{Limits, Profile};
+use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_GENERAL_ERROR};
 use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 
 use super::methods::{absent, version};
@@ -76,6 +76,33 @@ async fn not_found_full_stale_and_wrong_are_told_apart() {
 }
 
 #[tokio::test]
+async fn what_opensc_says_badly_of_empty_values_and_full_cards_is_told_well() {
+    let limits = Profile::Opensc.limits();
+    let agent = Agent::with(|settings| settings.limits = limits, NO_PASSES).await;
+    let mut client = agent.client();
+    client.write_secret(write("a", "k", b"v")).await.unwrap();
+    let empty = client.write_secret(write("a", "k", b"")).await.unwrap_err();
+    assert_eq!(empty.code(), Code::InvalidArgument);
+    assert_eq!(
+        empty.message(),
+        "a: the value of a/k is empty; this token takes no empty values"
+    );
+    let vague = Fault::before(1, Action::Answer(CKR_GENERAL_ERROR)).of("C_CreateObject");
+    agent.stage.set(Control::fault(vague.lasting(Lasting::Always)));
+    let full = client.write_secret(write("a", "k", b"w")).await.unwrap_err();
+    assert_eq!(told(&full), (Code::ResourceExhausted, "full"));
+    let kept = client.read_secret(read("a")).await.unwrap().into_inner();
+    assert_eq!(
+        (kept.version, &kept.secret_data.unwrap().data["k"][..]),
+        (1, &b"v"[..])
+    );
+    assert_eq!(agent.host.health().borrow().losses, 0);
+    agent.stage.heal();
+    let written = client.write_secret(write("a", "k", b"w")).await.unwrap();
+    assert_eq!(written.into_inner().version, 2);
+}
+
+#[tokio::test]
 async fn a_token_that_is_unplugged_is_unavailable_at_once_whatever_is_asked() {
     let agent = Agent::start().await;
     let mut client = agent.client();
@@ -131,8 +158,11 @@ async fn what_cannot_be_read_is_data_loss_and_others_are_served() {
     assert_eq!(told(&damaged), (Code::DataLoss, "damaged"));
     let unversioned = client.write_secret(write("a", "k", b"w")).await.unwrap_err();
     assert_eq!(
-        unversioned.code(),
-        Code::DataLoss,
+        (unversioned.code(), unversioned.message()),
+        (
+            Code::DataLoss,
+            "a: the object a/k cannot be read; it can be written anew only with a version"
+        ),
         "nobody knows which version comes next"
     );
     assert_eq!(
@@ -148,6 +178,20 @@ async fn what_cannot_be_read_is_data_loss_and_others_are_served() {
         client.read_secret(read("a")).await.unwrap().into_inner().version,
         9
     );
+}
+
+#[tokio::test]
+async fn after_the_highest_version_nothing_is_counted() {
+    let agent = Agent::start().await;
+    let mut client = agent.client();
+    let highest = WriteSecretRequest {
+        version: Some(i64::MAX as u64),
+        ..write("a", "k", b"v")
+    };
+    client.write_secret(highest).await.unwrap();
+    let refused = client.write_secret(write("a", "k", b"w")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.message(), "a: there is no higher version");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use trustplane_hsm_agent::catalogue::{Passes, Renewal};
 use trustplane_pkcs11_shim::{Control, PinTries};
 
 use super::{Agent, Client, NO_PASSES, read, write};
-use crate::stage::PATIENCE;
+use crate::stage::{PATIENCE, eventually};
 
 async fn list(client: &mut Client) -> ListSecretsResponse {
     client
@@ -18,16 +18,14 @@ async fn list(client: &mut Client) -> ListSecretsResponse {
         .into_inner()
 }
 
-async fn until(client: &mut Client, is_so: impl Fn(&ListSecretsResponse) -> bool) -> ListSecretsResponse {
-    let begun = Instant::now();
-    loop {
-        let now = list(client).await;
-        if is_so(&now) {
-            return now;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{now:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+async fn until(client: &Client, is_so: impl Fn(&ListSecretsResponse) -> bool) -> ListSecretsResponse {
+    let is_so = &is_so;
+    let asked = || {
+        let mut client = client.clone();
+        async move { Ok(Some(list(&mut client).await).filter(is_so)) }
+    };
+    let found = trustplane_testkit::until("the list", PATIENCE, asked).await;
+    found.unwrap()
 }
 
 fn often(renewal: Renewal, exclusive: bool) -> Passes {
@@ -46,7 +44,7 @@ async fn what_another_tool_writes_shows_within_an_interval() {
         client.write_secret(write("a", "k", b"v")).await.unwrap();
         let before = list(&mut client).await;
         agent.stranger("b/k", "v");
-        let after = until(&mut client, |list| list.paths == ["a", "b"]).await;
+        let after = until(&client, |list| list.paths == ["a", "b"]).await;
         assert_ne!(after.revision, before.revision);
         assert_eq!(after.generation, before.generation, "only our own changes count");
     }
@@ -117,12 +115,9 @@ async fn an_exclusive_token_is_not_read_through() {
     client.write_secret(write("a", "k", b"v")).await.unwrap();
     list(&mut client).await;
     agent.stage.heal();
-    let begun = Instant::now();
     // Each pass asks for the generation alone, and for that which objects there are.
-    while agent.stage.answers("C_FindObjectsInit").len() < 4 {
-        assert!(begun.elapsed() < PATIENCE);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let asked = || agent.stage.answers("C_FindObjectsInit").len() >= 4;
+    eventually("some passes", asked).await;
     assert!(agent.stage.answers("C_GetAttributeValue").is_empty());
     assert!(agent.stage.answers("C_Initialize").is_empty());
     client.write_secret(write("b", "k", b"v")).await.unwrap();

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 use trustplane_api::hsm::v1::{HealthRequest, MANAGER};
 use trustplane_process::ca::Authority;
 use trustplane_process::tls::{Material, Reload, ReloadingClientConfig};
 
 use super::{Agent, Client, authority, client, leaf, name, read, write};
-use crate::stage::PATIENCE;
+use crate::stage::{PATIENCE, eventually};
 
 fn material(shows: &Authority, trusts: &[&Authority]) -> Material {
     let bundle: String = trusts.iter().map(|ca| ca.bundle_pem()).collect();
@@ -23,17 +23,12 @@ fn material(shows: &Authority, trusts: &[&Authority]) -> Material {
 /// Waits until a client with this material is let in, or is not.
 async fn until(agent: &Agent, material: Material, welcome: bool) {
     let config = ReloadingClientConfig::new(material, &["h2"]).unwrap().current();
-    let begun = Instant::now();
-    loop {
-        let answer = client(agent.address, config.clone())
-            .health(HealthRequest {})
-            .await;
-        if answer.is_ok() == welcome {
-            return;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{answer:?}");
-        tokio::time::sleep(super::POLL).await;
-    }
+    let asked = || {
+        let mut client = client(agent.address, config.clone());
+        async move { Ok((client.health(HealthRequest {}).await.is_ok() == welcome).then_some(())) }
+    };
+    let waited = trustplane_testkit::until("a new client", PATIENCE, asked).await;
+    waited.unwrap();
 }
 
 /// Calls again and again, until it is told to stop, and counts. Any failure is a panic.
@@ -52,23 +47,18 @@ async fn leaf_and_authority_change_under_constant_calls_and_none_fails() {
     let (old, new) = (&agent.ca, &authority());
     let manager = ReloadingClientConfig::new(material(old, &[old]), &["h2"]).unwrap();
     let (stop, calls) = (CancellationToken::new(), Arc::new(AtomicU64::new(0)));
-    let kept = agent.client();
-    let mut callers = vec![tokio::spawn(calling(
-        move || kept.clone(),
-        calls.clone(),
-        stop.clone(),
-    ))];
+    // One keeps its connection as long as its authority is trusted.
+    let (kept, kept_stop) = (agent.client(), stop.child_token());
+    let kept = tokio::spawn(calling(move || kept.clone(), calls.clone(), kept_stop.clone()));
+    let mut callers = Vec::new();
     for _ in 0..2 {
         let (manager, address) = (manager.clone(), agent.address);
         let next = move || client(address, manager.current());
         callers.push(tokio::spawn(calling(next, calls.clone(), stop.clone())));
     }
     let progress = async |more: u64| {
-        let (begun, goal) = (Instant::now(), calls.load(Ordering::Relaxed) + more);
-        while calls.load(Ordering::Relaxed) < goal {
-            assert!(begun.elapsed() < PATIENCE);
-            tokio::time::sleep(super::POLL).await;
-        }
+        let goal = calls.load(Ordering::Relaxed) + more;
+        eventually("more calls", || calls.load(Ordering::Relaxed) >= goal).await;
     };
     progress(10).await;
     for _ in 0..3 {
@@ -84,6 +74,8 @@ async fn leaf_and_authority_change_under_constant_calls_and_none_fails() {
     until(&agent, material(new, &[new]), true).await;
     manager.reload(&material(new, &[old, new])).unwrap();
     progress(10).await;
+    kept_stop.cancel();
+    kept.await.unwrap();
     agent.trust(&[new]);
     until(&agent, material(old, &[new]), false).await;
     manager.reload(&material(new, &[new])).unwrap();
@@ -92,4 +84,33 @@ async fn leaf_and_authority_change_under_constant_calls_and_none_fails() {
     for caller in callers {
         caller.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_trust_in_its_client_and_the_others_stay() {
+    let agent = Agent::start().await;
+    let (old, new) = (&agent.ca, &authority());
+    let connect = |shows| {
+        let config = ReloadingClientConfig::new(material(shows, &[old]), &["h2"]).unwrap();
+        client(agent.address, config.current())
+    };
+    agent.trust(&[old, new]);
+    until(&agent, material(new, &[old]), true).await;
+    let (dropped, mut kept) = (connect(old), connect(new));
+    let health = async |client: &mut Client| client.health(HealthRequest {}).await.map(drop);
+    health(&mut dropped.clone()).await.unwrap();
+    health(&mut kept).await.unwrap();
+    agent.trust(&[new]);
+    let asked = || {
+        let mut client = dropped.clone();
+        async move { Ok(client.health(HealthRequest {}).await.err()) }
+    };
+    let refused = trustplane_testkit::until("the connection to end", PATIENCE, asked).await;
+    let refused = refused.unwrap();
+    // Which of both depends on whether the client has noticed before it asks.
+    assert!(
+        matches!(refused.code(), Code::Unavailable | Code::Unknown),
+        "{refused:?}"
+    );
+    health(&mut kept).await.unwrap();
 }

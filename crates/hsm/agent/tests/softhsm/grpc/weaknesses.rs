@@ -146,7 +146,7 @@ async fn w36_data_and_checksum_belong_together_under_constant_writes() {
         for _ in 0..60 {
             let found = client.read_secret(read("a")).await.unwrap().into_inner();
             let value = found.secret_data.unwrap().data.remove("k").unwrap();
-            let data = crate::secrets::data(&[("k", &value)]);
+            let data = trustplane_hsm_core::examples::data(&[("k", &value)]);
             assert_eq!(found.checksum, trustplane_hsm_core::checksum::checksum(&data));
             assert!(found.version >= last);
             assert!(found.version == 1 || u64::from(value[0]) == found.version - 1);

@@ -182,3 +182,72 @@ fn an_error_of_a_node_is_one_short_line() {
     let told = error(&beside(&said.to_string())).unwrap();
     assert!(told.starts_with("a b") && told.chars().count() == 256);
 }
+
+/// A report of a second node at a time of its own.
+fn dated(time: i64) -> String {
+    report("n2", at(time), json!([seen("x", "/dev/x", at(0))])).to_string()
+}
+
+#[test]
+fn a_node_whose_clock_is_far_ahead_does_not_count_and_the_rest_serves() {
+    let mut input = beside(&dated(302));
+    settle(&mut input, at(1));
+    let made = status(&input);
+    assert_eq!(made.phase.as_deref(), Some("Partial"));
+    let fresh: Vec<_> = made.reporting_pods.iter().map(|pod| pod.fresh).collect();
+    assert_eq!(fresh, [true, false]);
+    let told = made.reporting_pods[1].error.clone().unwrap();
+    assert!(told.contains("clock"), "{told}");
+    assert_eq!(
+        listed(&made),
+        [
+            entry("e6", "n1", "/dev/bus/usb/001/015", true),
+            entry("x", "n2", "/dev/x", false)
+        ]
+    );
+    // Its signs of life change nothing, and its tokens go as any that are lost.
+    input.devices[0].pods[1].report = Some(dated(9_000).into());
+    assert!(settle(&mut input, at(290)).is_empty());
+    let honest = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(300), honest)));
+    settle(&mut input, at(301));
+    assert_eq!(
+        listed(&status(&input)),
+        [entry("e6", "n1", "/dev/bus/usb/001/015", true)]
+    );
+    // Its clock is set right.
+    input.devices[0].pods[1].report = Some(dated(310).into());
+    settle(&mut input, at(310));
+    let made = status(&input);
+    assert_eq!(
+        (made.available_devices, made.phase.as_deref()),
+        (2, Some("Ready"))
+    );
+    assert_eq!(made.reporting_pods[1].error, None);
+}
+
+#[test]
+fn the_latest_time_that_there_is_does_no_harm() {
+    let mut said = report("n2", at(0), json!([seen("x", "/dev/x", at(0))]));
+    said["lastReportTime"] = json!(Timestamp::MAX);
+    let input = beside(&said.to_string());
+    assert!(error(&input).unwrap().contains("clock"));
+    assert_eq!(decided(&input, at(1)).available_devices, 1);
+}
+
+#[test]
+fn who_may_open_a_device_file_is_kept_if_it_makes_sense() {
+    let with = |mode: &str, gid: &str| {
+        let mut token = seen("x", "/dev/x", at(0));
+        token["deviceInfo"] = json!({"mode": mode, "gid": gid, "product": "p"});
+        let made = decided(&beside(&report("n2", at(0), json!([token])).to_string()), at(1));
+        let info = &made.aggregated_devices[1].device_info;
+        assert_eq!(info["product"], "p");
+        (info.get("mode").cloned(), info.get("gid").cloned())
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(with("0660", "46"), (some("0660"), some("46")));
+    assert_eq!(with("rw", "46"), (None, some("46")));
+    assert_eq!(with("0660", "4294967295"), (some("0660"), None));
+    assert_eq!(with("0660", "-1"), (some("0660"), None));
+}
