@@ -46,6 +46,9 @@ pub use images::PROBE as PROBE_IMAGE;
 pub use member::Node;
 use network::Network;
 
+/// How long a kubelet may take to end.
+const KUBELET_GRACE: Duration = Duration::from_secs(10);
+
 /// The name under which the nodes keep their record in the state file.
 const NOTE: &str = "nodes";
 
@@ -194,6 +197,23 @@ impl Cluster {
         // Its cache of discovery documents would go to the home directory.
         command.env("HOME", self.site.dir()).env_remove("KUBECONFIG");
         command
+    }
+
+    /// Ends the kubelet of a node, as an upgrade does. Its containers go on.
+    pub fn stop_kubelet(&self, node: &Node) -> Result<()> {
+        self.site.lock()?.reopen()?.stop(&node.kubelet(), KUBELET_GRACE)
+    }
+
+    /// Starts the kubelet of a node that was stopped. The API server may not have noticed that it was gone, so a test waits for
+    /// what it wants of it.
+    pub fn start_kubelet(&self, node: &Node) -> Result<()> {
+        let mut construction = self.site.lock()?.reopen()?;
+        assembly::start_kubelet_again(&mut construction, self, node)
+    }
+
+    /// Takes the calling thread into the network of the cluster, for good: from there it reaches pods by their addresses.
+    pub fn enter_network(&self) -> Result<()> {
+        self.record.network.enter()
     }
 
     /// Loads an image archive into every node. Pods use it with the pull policy `Never` or `IfNotPresent`.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use trustplane_cluster::cache::{Cache, Lock};
 use trustplane_cluster::control_plane;
-use trustplane_cluster::node::{self, Cluster, Count, Node, Options};
+use trustplane_cluster::node::{self, Cluster, Count, Options};
 use trustplane_cluster::tools::{Tool, Toolchain};
 
 use crate::chart::helm;
@@ -97,9 +97,9 @@ impl Arena {
         self.own.as_ref().map(|own| own.cluster.machine_address())
     }
 
-    /// Its nodes; none where somebody lends us a cluster.
-    pub fn nodes(&self) -> Option<Vec<Node>> {
-        self.own.as_ref().map(|own| own.cluster.nodes())
+    /// The cluster with its nodes; none where somebody lends us one.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.own.as_ref().map(|own| &own.cluster)
     }
 
     /// `kubectl` as a user who may do everything.

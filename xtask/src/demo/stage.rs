@@ -92,7 +92,7 @@ impl Stage {
         let plugin = plugin()?;
         let images = images(&cache)?;
         println!(
-            "The nodes of this cluster need the image. If they lack it, load it while the chart waits for it:"
+            "The nodes of this cluster need these images. If they lack any, load them while the chart waits:"
         );
         for image in &images {
             println!("  {}  as {}", image.archive.display(), image.reference);

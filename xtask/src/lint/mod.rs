@@ -2,6 +2,7 @@
 
 mod crypto;
 mod edges;
+mod proofs;
 mod texts;
 
 use anyhow::{Result, bail};
@@ -29,6 +30,7 @@ pub fn run(_: Args) -> Result<()> {
     let mut faults = edges::check(&graph);
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
+    faults.extend(proofs::check(&run::root(), &metadata)?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());
         return Ok(());

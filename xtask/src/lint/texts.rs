@@ -20,25 +20,23 @@ const UNFINISHED: [&str; 4] = [
 
 /// Every fault in the texts of the tracked and new sources.
 pub fn check(root: &Path) -> Result<Vec<String>> {
-    let mut list = std::process::Command::new("git");
-    list.current_dir(root).args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--",
-        "*.rs",
-        "*.go",
-    ]);
     let mut faults = Vec::new();
-    for file in run::output(&mut list)?.lines() {
-        let path = root.join(file);
-        // A file that was deleted but not committed yet is still listed.
-        if path.exists() {
-            faults.extend(source(file, &std::fs::read_to_string(path)?));
-        }
+    for file in files(root, &["*.rs", "*.go"])? {
+        faults.extend(source(&file, &std::fs::read_to_string(root.join(&file))?));
     }
     Ok(faults)
+}
+
+/// Tracked and new files with these endings.
+pub fn files(root: &Path, patterns: &[&str]) -> Result<Vec<String>> {
+    let mut list = std::process::Command::new("git");
+    list.current_dir(root)
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "--"])
+        .args(patterns);
+    let listed = run::output(&mut list)?;
+    // A file that was deleted but not committed yet is still listed.
+    let there = listed.lines().filter(|file| root.join(file).exists());
+    Ok(there.map(str::to_owned).collect())
 }
 
 fn source(file: &str, text: &str) -> Vec<String> {

@@ -26,8 +26,8 @@ pub struct Args {
     /// Run only these stages; may be given more than once.
     #[arg(long, conflicts_with = "filter")]
     stage: Vec<String>,
-    /// Run the end-to-end tests on this cluster instead of one of our own. Its nodes need the images `manager` and
-    /// `sample-manager`, which `cargo xtask image` makes.
+    /// Run the end-to-end tests on this cluster instead of one of our own. Its nodes need the images `manager`,
+    /// `agent`, `discovery` and `sample-manager`, which `cargo xtask image` makes.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }

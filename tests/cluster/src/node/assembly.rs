@@ -54,7 +54,7 @@ pub(super) fn build(
     network.verify()?;
     clock.lap("control plane");
 
-    let group = format!("trustplane-{id}");
+    let group = group(&id);
     let kubelets = start_kubelets(&mut construction, &network, &control_plane, &members, &group)?;
     start_kube_proxy(&mut construction, &network, &control_plane, &members)?;
     let mut cluster = Cluster {
@@ -93,6 +93,23 @@ fn identifier(dir: &Path, name: &str) -> String {
     let hash = Sha256::digest(dir.as_os_str().as_encoded_bytes());
     let suffix: String = hash.iter().take(3).map(|byte| format!("{byte:02x}")).collect();
     format!("{name}-{suffix}")
+}
+
+/// The control group of all pods of a cluster.
+fn group(id: &str) -> String {
+    format!("trustplane-{id}")
+}
+
+/// Starts the kubelet of a node once more, with the directories that it had.
+pub(super) fn start_kubelet_again(
+    construction: &mut Construction,
+    cluster: &Cluster,
+    node: &Node,
+) -> Result<()> {
+    let id = identifier(&construction.dir(), construction.name().as_str());
+    let network = &cluster.record.network;
+    node.start_kubelet(construction, network, &cluster.control_plane, &group(&id))
+        .map(drop)
 }
 
 fn start_containerds(

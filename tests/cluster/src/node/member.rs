@@ -93,7 +93,8 @@ impl Node {
         format!("containerd-{}", self.name())
     }
 
-    fn kubelet(&self) -> String {
+    /// Its kubelet, likewise.
+    pub(super) fn kubelet(&self) -> String {
         format!("kubelet-{}", self.name())
     }
 

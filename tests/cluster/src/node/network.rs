@@ -6,12 +6,15 @@
 //! default route.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -148,7 +151,18 @@ impl Network {
     /// The words that take a command into the namespace. `ip netns exec` would not do: it mounts a new /sys, without
     /// control groups.
     pub(super) fn wrapper(&self) -> Vec<String> {
-        vec!["nsenter".into(), format!("--net=/run/netns/{}", self.namespace)]
+        vec!["nsenter".into(), format!("--net={}", self.path())]
+    }
+
+    fn path(&self) -> String {
+        format!("/run/netns/{}", self.namespace)
+    }
+
+    /// Takes the calling thread into the namespace.
+    pub(super) fn enter(&self) -> Result<()> {
+        let namespace = File::open(self.path()).with_context(|| format!("open {}", self.path()))?;
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("enter {}", self.path()))
     }
 
     /// A command in the namespace.

@@ -1,0 +1,54 @@
+//! The HSMDevices of the test.
+
+use serde_json::{Value, json};
+
+/// Where the tokens are.
+pub const TOKENS: &str = "tokens";
+/// The serial number of the token on the bus.
+pub const SERIAL: &str = "DC6A33145E23A42A";
+/// Its agent.
+pub const MOVED: &str = "hsm-agent-pico-dc6a33145e23a42a";
+/// The module, as the image of agents has it.
+pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
+
+/// Two tokens that are named.
+pub fn static_device() -> Value {
+    let token = |name: &str| {
+        json!({
+            "name": name, "nodeName": "node-1", "tokenLabel": name,
+            "environment": [{"name": "SOFTHSM2_CONF", "value": format!("/var/lib/softhsm/{name}/softhsm2.conf")}],
+            "hostDirectories": [{"path": format!("/var/lib/softhsm/{name}")}],
+        })
+    };
+    let opening = json!({
+        "libraryPath": SOFTHSM, "autoProvision": true,
+        "pinSecret": {"name": "pin", "key": "pin"},
+    });
+    device(
+        "softhsm",
+        "SoftHSM",
+        json!({"static": [token("a"), token("b")]}),
+        opening,
+    )
+}
+
+/// The token behind the device is one of SoftHSM: there is no other that needs no hardware. Its files move with the device.
+pub fn usb_device() -> Value {
+    let opening = json!({
+        "libraryPath": SOFTHSM, "autoProvision": true, "tokenLabel": "pico",
+        "pinSecret": {"name": "pin", "key": "pin"},
+        "environment": [{"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/pico/softhsm2.conf"}],
+        "hostDirectories": [{"path": "/var/lib/softhsm/pico"}],
+    });
+    let usb = json!({"usb": {"vendorId": "20A0", "productId": "4230"}});
+    device("pico", "PicoHSM", usb, opening)
+}
+
+/// An HSMDevice.
+pub fn device(name: &str, kind: &str, discovery: Value, pkcs11: Value) -> Value {
+    json!({
+        "apiVersion": "hsm.j5t.io/v1alpha1", "kind": "HSMDevice",
+        "metadata": {"name": name, "namespace": TOKENS},
+        "spec": {"deviceType": kind, "discovery": discovery, "pkcs11": pkcs11},
+    })
+}

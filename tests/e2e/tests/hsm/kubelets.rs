@@ -1,0 +1,100 @@
+//! The real kubelets are stopped and started: one under the token, and one whose node then has no discovery.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::json;
+use trustplane_cluster::node::Node;
+use trustplane_e2e::say;
+
+use crate::devices::MOVED;
+use crate::stage::{Pod, Stage};
+
+const POOL: &str = "pico-pool";
+
+/// The node `lost` loses its discovery, and the pool is partial; then the kubelet of the node that has the token restarts.
+pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
+    let value = ["write", "demo/pico", "--from-literal", "password=battery-staple"];
+    let written = stage.test(&["pico"], &value);
+    assert!(written.status.success(), "{written:?}");
+    let agent = stage.pod(MOVED).unwrap();
+    let discovery = discovery_on(stage, holder);
+
+    let gone = discovery_on(stage, lost);
+    stage.cluster.stop_kubelet(lost).unwrap();
+    // Its container goes on, but nobody starts another one.
+    say(&mut stage.kubectl(&["delete", "pod", &gone.name, "--force", "--grace-period=0"])).unwrap();
+    stage.pool_is(POOL, "Partial");
+    is_read(stage);
+
+    let plugins = plugins(holder);
+    stage.cluster.stop_kubelet(holder).unwrap();
+    stage.cluster.start_kubelet(holder).unwrap();
+    // Kubelet forgets its plugins when it starts, and removes their sockets.
+    stage.until("both plugins to register again", || {
+        let now = self::plugins(holder);
+        let is_new = |(name, socket): (&String, &Socket)| plugins.get(name).is_some_and(|old| old != socket);
+        (now.len() == plugins.len() && now.iter().all(is_new)).then_some(())
+    });
+    for what in ["capacity", "allocatable"] {
+        stage.until(&format!("the {what} of {}", holder.name()), || {
+            let both = stage.offer(&holder.name(), what) == [json!("1"), json!("1")];
+            both.then_some(())
+        });
+    }
+    assert_is_same(&discovery_on(stage, holder), &discovery);
+    stage.pool_is(POOL, "Partial");
+    assert_is_same(&stage.pod(MOVED).unwrap(), &agent);
+    is_read(stage);
+
+    // Kubelet hands out the token as before.
+    say(&mut stage.kubectl(&["delete", "pod", &agent.name, "--wait=false"])).unwrap();
+    stage.cluster.start_kubelet(lost).unwrap();
+    stage.until("another pod with the token", || {
+        let pod = stage.pod(MOVED)?;
+        (pod.uid != agent.uid && pod.ready && pod.node == holder.name()).then_some(())
+    });
+    stage.pool_is(POOL, "Ready");
+    assert_ne!(discovery_on(stage, lost).uid, gone.uid);
+}
+
+fn discovery_on(stage: &Stage<'_>, node: &Node) -> Pod {
+    let pods = stage.discovery().into_iter();
+    let mut here = pods.filter(|pod| pod.node == node.name());
+    here.next().expect("a discovery pod on the node")
+}
+
+fn assert_is_same(now: &Pod, before: &Pod) {
+    assert_eq!(
+        (&now.uid, now.restarts),
+        (&before.uid, before.restarts),
+        "{} was replaced",
+        before.name
+    );
+}
+
+/// The token is read where it is, by the tool of its agent.
+fn is_read(stage: &Stage<'_>) {
+    let read = stage.test(&["pico"], &["read", "demo/pico", "--show"]);
+    assert!(
+        read.status.success() && read.out.contains("battery-staple"),
+        "{read:?}"
+    );
+}
+
+/// A socket file: a new one of the same name is another one.
+type Socket = (u64, i64, i64);
+
+/// The sockets of our plugins on a node.
+fn plugins(node: &Node) -> BTreeMap<String, Socket> {
+    let directory = node.state_directory().join("kubelet/device-plugins");
+    let files = fs::read_dir(directory).unwrap().flatten();
+    let sockets = files.filter_map(|file| {
+        let name = file.file_name().into_string().ok()?;
+        let is_ours = name.starts_with("hsm.j5t.io") && name.ends_with(".sock");
+        let metadata = file.metadata().ok().filter(|_| is_ours)?;
+        Some((name, (metadata.ino(), metadata.ctime(), metadata.ctime_nsec())))
+    });
+    sockets.collect()
+}

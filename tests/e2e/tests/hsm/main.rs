@@ -1,0 +1,159 @@
+//! Tokens on two real nodes: those of SoftHSM that a device names, and one that kubelet hands out as a USB device, which moves
+//! from node to node. The bus is a directory of files on each node; everything else is real.
+//!
+//! It is one test, because two nodes take longer to start than any of its parts. What needs no other part runs beside it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test stops at the first surprise, and tells what it saw"
+)]
+
+mod bus;
+mod client;
+mod devices;
+mod kubelets;
+mod leader;
+mod pins;
+mod policy;
+mod rotation;
+mod stage;
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use serde_json::json;
+use trustplane_api::hsm::record::Outcome;
+use trustplane_cluster::node::Node;
+use trustplane_e2e::chart::Chart;
+use trustplane_e2e::{Arena, Release, say};
+use trustplane_testkit::canary::Canary;
+
+use bus::Bus;
+use devices::{MOVED, TOKENS, static_device, usb_device};
+use rotation::Rotation;
+use stage::Stage;
+
+/// The release and its namespace.
+const NAME: &str = "plane";
+/// The user of agents.
+const USER: u32 = 65532;
+
+#[test]
+fn tokens_are_found_served_and_followed() {
+    let arena = Arena::of_two_nodes().unwrap();
+    let Some(cluster) = arena.cluster() else {
+        eprintln!(
+            "not run: the buses and tokens are directories of our own nodes; run it without --kubeconfig"
+        );
+        return;
+    };
+    for image in ["manager", "agent", "discovery"] {
+        arena.load(image).unwrap();
+    }
+    let nodes = cluster.nodes();
+    let buses: Vec<Bus> = nodes
+        .iter()
+        .map(|node| Bus::new(&node.state_directory()))
+        .collect();
+    let release = Release::named(&arena, NAME).unwrap();
+    install(&arena, &release);
+    let stage = Stage {
+        arena: &arena,
+        cluster,
+        release: &release,
+    };
+    let pin = Canary::new("pin");
+    stage.pin("pin", pin.value());
+    for token in ["a", "b", "pico"] {
+        nodes[0].make_room_for_token(token, USER).unwrap();
+    }
+    buses[0].plug(7);
+    stage.apply(&static_device());
+    stage.apply(&usb_device());
+    stage.agent_serves("hsm-agent-softhsm-a", "node-1");
+    stage.agent_serves("hsm-agent-softhsm-b", "node-1");
+    stage.stores_and_reads_back();
+    stage.agent_serves(MOVED, "node-1");
+    assert_eq!(stage.offer("node-1", "capacity"), [json!("1"), json!("1")]);
+
+    let rotation = Rotation::begin(&stage, ["hsm-agent-softhsm-a", "hsm-agent-softhsm-b"]);
+    // Whoever leads next finds the first step of the rotation due.
+    rotation.let_announce();
+    let heir = leader::is_killed_and_followed(&stage);
+    thread::scope(|beside| {
+        let pins = beside.spawn(|| pins::are_tried_once(&stage, &nodes[0], pin.value(), &heir));
+        rotation.is_announced();
+        token_moves(&stage, &buses, &nodes);
+        pins.join().unwrap();
+    });
+    rotation.is_trusted();
+    rotation.let_promote();
+    leader::gives_way(&stage);
+    rotation.is_promoted();
+    kubelets::come_and_go(&stage, &nodes[0], &nodes[1]);
+
+    // Agents still take up their certificates, but nobody has anything to write.
+    let rest = leader::Rest::begin(&stage);
+    rotation.is_served();
+    rotation.end();
+    policy::discovery_may_report_and_nothing_else(&stage);
+    policy::holds_nowhere(&stage, &pin);
+    rest.end();
+    policy::everything_goes(&stage, ["pico", "softhsm", "mistaken", "locked"]);
+}
+
+fn install(arena: &Arena, release: &Release<'_>) {
+    say(&mut arena.kubectl(&["create", "namespace", TOKENS])).unwrap();
+    // They have directories and devices of the node.
+    say(&mut arena.kubectl(&[
+        "label",
+        "namespace",
+        TOKENS,
+        "pod-security.kubernetes.io/enforce=privileged",
+    ]))
+    .unwrap();
+    release
+        .install(
+            &Chart::of_the_product().unwrap(),
+            &[
+                &format!("capabilities.hsm.namespaces={{{TOKENS}}}"),
+                "capabilities.hsm.enabled=true",
+                "hsm.hostDirectories={/var/lib/softhsm}",
+                "deployment.extraArgs={--hsm-sysfs-path=/var/lib/usb/sys,--hsm-dev-path=/var/lib/usb/dev}",
+            ],
+        )
+        .unwrap();
+}
+
+/// The token is plugged in again, and then into the other node.
+fn token_moves(stage: &Stage<'_>, buses: &[Bus], nodes: &[Node]) {
+    let pod = stage.pod(MOVED).unwrap();
+    // Another number, and so another pod.
+    let unplugged = Instant::now();
+    buses[0].unplug();
+    buses[0].plug(8);
+    stage.until("the pod to be replaced", || {
+        stage.pod(MOVED).filter(|now| now.uid != pod.uid)
+    });
+    stage.agent_serves(MOVED, "node-1");
+    eprintln!(
+        "served {:.1?} after it was plugged in with another number",
+        unplugged.elapsed()
+    );
+
+    buses[0].unplug();
+    let [from, to] = [0, 1].map(|node: usize| nodes[node].state_directory().join("softhsm/pico"));
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    say(Command::new("cp").arg("--archive").arg(&from).arg(&to)).unwrap();
+    fs::remove_dir_all(&from).unwrap();
+    buses[1].plug(3);
+    stage.agent_serves(MOVED, "node-2");
+    // Wherever it is plugged in, its PIN is known to be right.
+    assert_eq!(stage.tries(MOVED), [Outcome::Accepted]);
+    stage.is_told("pico", "TokenMoved");
+}

@@ -1,0 +1,205 @@
+//! The cluster as the test sees it, by the commands of a person.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trustplane_api::hsm::record::{Outcome, Record};
+use trustplane_cluster::node::Cluster;
+use trustplane_cluster::wait;
+use trustplane_e2e::{Arena, Release, Said, say, try_say};
+
+use crate::devices::TOKENS;
+
+/// How long a pod may take that has to be scheduled and started.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+pub struct Stage<'a> {
+    pub arena: &'a Arena,
+    pub cluster: &'a Cluster,
+    pub release: &'a Release<'a>,
+}
+
+/// A pod that stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub uid: String,
+    pub node: String,
+    pub address: String,
+    pub ready: bool,
+    pub restarts: i64,
+}
+
+impl Pod {
+    fn of(pod: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let status = &pod["status"];
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let mut ready = conditions.filter(|condition| condition["type"] == "Ready");
+        let containers = status["containerStatuses"].as_array().into_iter().flatten();
+        Self {
+            name: text(&pod["metadata"]["name"]),
+            uid: text(&pod["metadata"]["uid"]),
+            node: text(&pod["spec"]["nodeName"]),
+            address: text(&status["podIP"]),
+            ready: ready.any(|condition| condition["status"] == "True"),
+            restarts: containers
+                .filter_map(|container| container["restartCount"].as_i64())
+                .sum(),
+        }
+    }
+}
+
+impl Stage<'_> {
+    pub fn kubectl(&self, arguments: &[&str]) -> Command {
+        self.arena
+            .kubectl(&[&["--namespace", TOKENS], arguments].concat())
+    }
+
+    pub fn read(&self, arguments: &[&str]) -> Value {
+        self.arena
+            .read(&[&["--namespace", TOKENS], arguments].concat())
+            .unwrap()
+    }
+
+    pub fn apply(&self, object: &Value) {
+        self.arena.apply(TOKENS, object).unwrap();
+    }
+
+    /// Puts a PIN into a Secret.
+    pub fn pin(&self, secret: &str, pin: &str) {
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret, "namespace": TOKENS},
+            "stringData": {"pin": pin},
+        }));
+    }
+
+    /// Waits, and says what the cluster says if it was in vain.
+    pub fn until<T>(&self, what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+        wait::until(what, PATIENCE, || Ok(condition()))
+            .inspect_err(|_| self.explain())
+            .unwrap()
+    }
+
+    /// The pods with a label that are not about to go.
+    pub fn pods(&self, selector: &str) -> Vec<Pod> {
+        let pods = self.read(&["get", "pods", &format!("--selector={selector}")]);
+        let pods = pods["items"].as_array().into_iter().flatten();
+        let staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        staying.map(Pod::of).collect()
+    }
+
+    /// The pod of an agent.
+    pub fn pod(&self, agent: &str) -> Option<Pod> {
+        self.pods(&format!("app={agent}")).into_iter().next()
+    }
+
+    /// The pods of discovery.
+    pub fn discovery(&self) -> Vec<Pod> {
+        self.pods("app.kubernetes.io/component=discovery")
+    }
+
+    pub fn agent_serves(&self, agent: &str, node: &str) {
+        self.until(&format!("{agent} to serve on {node}"), || {
+            let mut pods = self.pods(&format!("app={agent}")).into_iter();
+            pods.find(|pod| pod.node == node && pod.ready)
+        });
+    }
+
+    /// What came of the tries of PINs that an agent has written down.
+    pub fn tries(&self, agent: &str) -> Vec<Outcome> {
+        let map = self.read(&["get", "configmap", agent]);
+        let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap();
+        let record = Record::read(&data).unwrap();
+        record.tries.iter().map(|tried| tried.outcome).collect()
+    }
+
+    /// What kubelet offers: tokens of the type, and this token.
+    pub fn offer(&self, node: &str, what: &str) -> [Value; 2] {
+        let node = self.read(&["get", "node", node]);
+        let offer = &node["status"][what];
+        let token = offer.as_object().unwrap().iter();
+        let mut token = token.filter(|(name, _)| name.starts_with("hsm.j5t.io/token-"));
+        let token = token.next().map(|(_, count)| count.clone()).unwrap_or_default();
+        [offer["hsm.j5t.io/picohsm"].clone(), token]
+    }
+
+    /// Waits for a condition of a pool to be true, and gives its message.
+    pub fn pool_says(&self, pool: &str, condition: &str) -> String {
+        self.until(&format!("{pool} to say {condition}"), || {
+            let pool = self.read(&["get", "hsmpool", pool]);
+            let conditions = pool["status"]["conditions"].as_array()?;
+            let found = conditions.iter().find(|found| found["type"] == condition)?;
+            let is_true = found["status"] == "True" && found["reason"] == condition;
+            is_true.then(|| found["message"].as_str().unwrap_or_default().to_owned())
+        })
+    }
+
+    /// Waits for the phase of a pool.
+    pub fn pool_is(&self, pool: &str, phase: &str) {
+        self.until(&format!("{pool} to be {phase}"), || {
+            let found = self.read(&["get", "hsmpool", pool]);
+            (found["status"]["phase"] == phase).then_some(())
+        });
+    }
+
+    /// Waits for an event on an HSMDevice.
+    pub fn is_told(&self, device: &str, reason: &str) {
+        let about = format!(
+            "--field-selector=involvedObject.kind=HSMDevice,involvedObject.name={device},reason={reason}"
+        );
+        self.until(&format!("the event {reason} on {device}"), || {
+            let events = self.read(&["get", "events", &about]);
+            events["items"]
+                .as_array()
+                .is_some_and(|events| !events.is_empty())
+                .then_some(())
+        });
+    }
+
+    /// `kubectl trustplane hsm test` on a token.
+    pub fn test(&self, device: &[&str], action: &[&str]) -> Said {
+        let command = [&["hsm", "test", "--namespace", TOKENS], device, &["--"], action].concat();
+        try_say(&mut self.arena.plugin(&command)).unwrap()
+    }
+
+    pub fn stores_and_reads_back(&self) {
+        let token = ["softhsm", "--token", "a"];
+        let written = self.test(
+            &token,
+            &["write", "demo/db", "--from-literal", "password=correct-horse"],
+        );
+        assert!(written.status.success(), "{written:?}");
+        let read = self.test(&token, &["read", "demo/db", "--show"]);
+        assert!(
+            read.status.success() && read.out.contains("correct-horse"),
+            "{read:?}"
+        );
+    }
+
+    pub fn explain(&self) {
+        self.release.explain();
+        for question in [
+            &["get", "pods,hsmpools,daemonsets,deployments", "--output=wide"][..],
+            &["get", "hsmpools,configmaps", "--output=yaml"][..],
+            &["get", "events", "--sort-by=.lastTimestamp"][..],
+            &[
+                "logs",
+                "--selector=app.kubernetes.io/component=hsm-agent",
+                "--tail=30",
+                "--prefix",
+            ][..],
+            &[
+                "logs",
+                "--selector=app.kubernetes.io/component=discovery",
+                "--tail=30",
+                "--prefix",
+            ][..],
+        ] {
+            let answer = say(&mut self.kubectl(question)).unwrap_or_else(|error| format!("{error:#}"));
+            eprintln!("$ kubectl {}\n{answer}", question.join(" "));
+        }
+    }
+}
