@@ -1,5 +1,7 @@
 //! The daemon between readers and modules, where the module needs it: started, watched, started again, ended.
 
+mod bus;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,7 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use trustplane_process::backoff::Backoff;
 
+use crate::health::{Health, Phase};
 use crate::host::Program;
+use bus::Bus;
 
 /// Where Debian's pcscd listens.
 const SOCKET: &str = "/run/pcscd/pcscd.comm";
@@ -33,6 +37,14 @@ enum PcscdError {
     Ended(String),
 }
 
+/// Why it was ended.
+enum End {
+    /// All of us end.
+    Stop,
+    /// It cannot see what was plugged in since.
+    Outdated,
+}
+
 /// How pcscd is run.
 #[derive(Debug, Clone)]
 pub struct Pcscd {
@@ -46,6 +58,10 @@ pub struct Pcscd {
     pub grace: Duration,
     /// How long to wait before it is started again.
     pub backoff: Backoff,
+    /// Where the kernel lists what is on the USB bus.
+    pub bus: PathBuf,
+    /// How often to look there while the token is missed.
+    pub look: Duration,
 }
 
 impl Pcscd {
@@ -64,17 +80,32 @@ impl Pcscd {
                 first: Duration::from_millis(200),
                 max: Duration::from_secs(10),
             },
+            bus: PathBuf::from(bus::DEVICES),
+            look: Duration::from_millis(500),
         }
     }
 
-    /// Has it run until the end, and says whether it does.
-    pub async fn run(self, runs: watch::Sender<bool>, stop: CancellationToken) {
+    /// Has it run until the end, and says whether it does. While the token is missed it is started again whenever something was
+    /// plugged in or out.
+    pub async fn run(
+        self,
+        missed: watch::Receiver<bool>,
+        runs: watch::Sender<bool>,
+        stop: CancellationToken,
+    ) {
         let mut failures = 0;
         while !stop.is_cancelled() {
             let begun = Instant::now();
-            let outcome = self.once(&runs, &stop).await;
+            let outcome = self.once(&missed, &runs, &stop).await;
             runs.send_replace(false);
-            let Err(error) = outcome else { return };
+            let error = match outcome {
+                Ok(End::Stop) => return,
+                Ok(End::Outdated) => {
+                    tracing::info!("the USB bus has changed, so pcscd is started again to see its readers");
+                    continue;
+                }
+                Err(error) => error,
+            };
             // What has run for long is not what fails to start.
             if begun.elapsed() > self.backoff.max {
                 failures = 0;
@@ -89,8 +120,13 @@ impl Pcscd {
         }
     }
 
-    /// Runs it once. Comes back without an error only if it was asked to end.
-    async fn once(&self, runs: &watch::Sender<bool>, stop: &CancellationToken) -> Result<(), PcscdError> {
+    /// Runs it once. Comes back without an error only if we have ended it.
+    async fn once(
+        &self,
+        missed: &watch::Receiver<bool>,
+        runs: &watch::Sender<bool>,
+        stop: &CancellationToken,
+    ) -> Result<End, PcscdError> {
         match tokio::fs::remove_file(&self.socket).await {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 let socket = self.socket.clone();
@@ -98,10 +134,12 @@ impl Pcscd {
             }
             _ => {}
         }
+        let seen = Bus::look(&self.bus);
         let mut child = self.start()?;
         let outcome = tokio::select! {
-            outcome = self.serve(&mut child, runs) => outcome,
-            () = stop.cancelled() => Ok(()),
+            error = self.serve(&mut child, runs) => Err(error),
+            () = self.outdated(&seen, missed.clone()) => Ok(End::Outdated),
+            () = stop.cancelled() => Ok(End::Stop),
         };
         self.end(child).await;
         outcome
@@ -121,19 +159,34 @@ impl Pcscd {
         })
     }
 
-    async fn serve(&self, child: &mut Child, runs: &watch::Sender<bool>) -> Result<(), PcscdError> {
+    /// Says why it serves no more.
+    async fn serve(&self, child: &mut Child, runs: &watch::Sender<bool>) -> PcscdError {
         tokio::select! {
-            ended = child.wait() => return Err(told(ended)),
+            ended = child.wait() => return told(ended),
             listening = timeout(self.patience, self.listening()) => {
                 if listening.is_err() {
                     let (socket, patience) = (self.socket.clone(), self.patience);
-                    return Err(PcscdError::Deaf { socket, patience });
+                    return PcscdError::Deaf { socket, patience };
                 }
             }
         }
         tracing::info!(socket = %self.socket.display(), "pcscd runs");
         runs.send_replace(true);
-        Err(told(child.wait().await))
+        told(child.wait().await)
+    }
+
+    /// Waits until the token is missed and the bus is not what was seen.
+    async fn outdated(&self, seen: &Bus, mut missed: watch::Receiver<bool>) {
+        loop {
+            if missed.wait_for(|missed| *missed).await.is_err() {
+                // Nobody misses anything any more.
+                return std::future::pending().await;
+            }
+            sleep(self.look).await;
+            if *missed.borrow() && Bus::look(&self.bus) != *seen {
+                return;
+            }
+        }
     }
 
     async fn listening(&self) {
@@ -159,9 +212,72 @@ impl Pcscd {
     }
 }
 
+/// Says whether the token is missed, as long as anybody knows.
+pub async fn miss(mut health: watch::Receiver<Health>, missed: watch::Sender<bool>) {
+    loop {
+        let phase = health.borrow_and_update().phase;
+        missed.send_replace(matches!(phase, Phase::Opening | Phase::Unavailable));
+        if health.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 fn told(ended: io::Result<std::process::ExitStatus>) -> PcscdError {
     PcscdError::Ended(match ended {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Longer than anybody looks once.
+    const LONG: Duration = Duration::from_secs(3600);
+
+    /// Whether pcscd would be started again, if the bus has changed and the token is missed.
+    async fn is_outdated(changed: bool, missed: bool) -> bool {
+        let bus = tempfile::tempdir().unwrap();
+        let pcscd = Pcscd {
+            bus: bus.path().to_owned(),
+            ..Pcscd::at(Path::new("/nowhere"))
+        };
+        let seen = Bus::look(bus.path());
+        if changed {
+            fs::create_dir(bus.path().join("1-1")).unwrap();
+        }
+        let (_missed, misses) = watch::channel(missed);
+        timeout(LONG, pcscd.outdated(&seen, misses)).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_outdated_only_if_the_token_is_missed_and_the_bus_has_changed() {
+        for (changed, missed) in [(false, false), (false, true), (true, false), (true, true)] {
+            let wanted = changed && missed;
+            assert_eq!(is_outdated(changed, missed).await, wanted, "{changed} {missed}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_missed_until_it_answers_whatever_it_says() {
+        let (health, seen) = watch::channel(Health::default());
+        let (missed, mut misses) = watch::channel(false);
+        let task = tokio::spawn(miss(seen, missed));
+        let locked = Phase::PinRefused(crate::PinProblem::Locked);
+        for (phase, wanted) in [
+            (Phase::Opening, true),
+            (Phase::Serving, false),
+            (Phase::Unavailable, true),
+            (locked, false),
+        ] {
+            health.send_modify(|health| health.phase = phase);
+            misses.wait_for(|missed| *missed == wanted).await.unwrap();
+        }
+        drop(health);
+        task.await.unwrap();
+    }
 }

@@ -29,7 +29,7 @@ use crate::health::{Health, Phase};
 use crate::host::{Host, Program, Provision, Settings};
 use crate::kubernetes::{Tied, Ties};
 use crate::meters::Meters;
-use crate::pcscd::Pcscd;
+use crate::pcscd::{Pcscd, miss};
 use crate::probes::Probes;
 use crate::server::{Certificates, Port, ServerError};
 use crate::service::Service;
@@ -81,7 +81,8 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     if args.slot_id.is_some_and(|slot| slot >= 0) {
         tracing::info!("--slot-id is not used: the token is known by its serial number, label or reader");
     }
-    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args.pcscd, &frame));
+    let (missed, misses) = watch::channel(false);
+    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args.pcscd, misses, &frame));
     let program = Program {
         path: std::env::current_exe()?,
         arguments: vec!["module".into()],
@@ -103,6 +104,7 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
         spawn(&frame, name, task);
     }
     spawn(&frame, "host", ended(host.health()));
+    spawn(&frame, "missed", miss(host.health(), missed));
     serve(&args, &frame, &host, (port, health), pcscd);
     tracing::info!(
         device = args.device_name,
@@ -156,13 +158,13 @@ async fn port(args: &ServeArgs) -> Result<Port, ServeError> {
     Ok(Port::open(listener, Certificates::of(files)).await?)
 }
 
-fn run_pcscd(path: &Path, frame: &Frame) -> watch::Receiver<bool> {
+fn run_pcscd(path: &Path, missed: watch::Receiver<bool>, frame: &Frame) -> watch::Receiver<bool> {
     let (runs, seen) = watch::channel(false);
     let pcscd = Pcscd::at(path);
     // The module is given back first.
     frame
         .supervisor()
-        .spawn_attendant("pcscd", |stop| pcscd.run(runs, stop));
+        .spawn_attendant("pcscd", |stop| pcscd.run(missed, runs, stop));
     seen
 }
 

@@ -38,6 +38,7 @@ pub fn daemon(stage: &Stage) {
 }
 
 struct Run {
+    missed: watch::Sender<bool>,
     runs: watch::Receiver<bool>,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
@@ -53,11 +54,19 @@ fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
             first: Duration::from_millis(10),
             max: Duration::from_millis(50),
         },
+        bus: stage.folder().join("bus"),
+        look: Duration::from_millis(10),
     };
+    let (missed, misses) = watch::channel(false);
     let (told, runs) = watch::channel(false);
     let stop = CancellationToken::new();
-    let task = tokio::spawn(pcscd.run(told, stop.clone()));
-    Run { runs, stop, task }
+    let task = tokio::spawn(pcscd.run(misses, told, stop.clone()));
+    Run {
+        missed,
+        runs,
+        stop,
+        task,
+    }
 }
 
 impl Run {
@@ -119,6 +128,22 @@ async fn a_daemon_that_does_not_listen_is_no_daemon() {
     fs::remove_file(stage.folder().join("mute")).unwrap();
     run.until(true).await;
     assert_ne!(id(&stage), first);
+    assert!(!lives(first));
+    run.end().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_cannot_know_of_a_reader_is_started_again_while_the_token_is_missed() {
+    let stage = Stage::new();
+    let plug = |name: &str| fs::create_dir_all(stage.folder().join("bus").join(name)).unwrap();
+    plug("1-1");
+    let mut run = run(&stage, PATIENCE, PATIENCE);
+    run.until(true).await;
+    let first = id(&stage);
+    plug("1-2");
+    run.missed.send_replace(true);
+    crate::stage::eventually("another one runs", || id(&stage) != first).await;
+    run.until(true).await;
     assert!(!lives(first));
     run.end().await;
 }
