@@ -1,8 +1,8 @@
 //! A token that goes is missed at once, and served again when it is back.
 
-use std::time::{Duration as Time, Instant};
+use std::time::Duration as Time;
 
-use trustplane_hsm_agent::{AgentError, Phase};
+use trustplane_hsm_agent::{AgentError, Phase, Settings};
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::PinTries;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_TOKEN_NOT_PRESENT};
@@ -19,7 +19,14 @@ fn gone(code: u64) -> Control {
 async fn an_unplugged_token_is_unavailable_at_once_and_serves_again_when_it_is_back() {
     let stage = Stage::new();
     let mut settings = stage.settings();
-    settings.retry = Time::from_secs(1);
+    // As the agent has it: it looks every second, and the first look that finds the token opens it.
+    let usual = Settings::new(
+        settings.program.clone(),
+        settings.module.clone(),
+        settings.wanted.clone(),
+    );
+    settings.retry = usual.retry;
+    assert_eq!(usual.retry, Time::from_secs(1));
     let host = open(settings).await;
     let kept = secret(1, &[("k", b"v")]);
     host.write(&path("a"), kept.clone(), Expected::Absent)
@@ -32,18 +39,14 @@ async fn an_unplugged_token_is_unavailable_at_once_and_serves_again_when_it_is_b
     {
         stage.set(gone(code));
         for _ in 0..5 {
-            let begun = Instant::now();
             let error = host.read(&path("a")).await.unwrap_err();
             assert!(matches!(error, AgentError::Unavailable { .. }), "{error:?}");
-            assert!(begun.elapsed() < Time::from_millis(500), "{:?}", begun.elapsed());
         }
         until(&host, |health| health.phase == Phase::Unavailable).await;
         assert!(stage.answers("C_Login").is_empty());
 
-        let plugged = Instant::now();
         stage.heal();
         let health = serving(&host).await;
-        assert!(plugged.elapsed() < Time::from_secs(3), "{:?}", plugged.elapsed());
         assert_eq!(host.read(&path("a")).await.unwrap(), kept);
         // In place, and by the PIN that is known to be right: no try was lost.
         assert_eq!(
@@ -52,6 +55,20 @@ async fn an_unplugged_token_is_unavailable_at_once_and_serves_again_when_it_is_b
         );
         assert_eq!(stage.answers("C_Login"), [Some(0)]);
         assert_eq!(host.info().await.unwrap().pin_tries, PinTries::Unknown);
+    }
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_token_that_is_gone() {
+    let stage = Stage::new();
+    let mut settings = stage.settings();
+    // Whoever waited for the next look would wait for longer than any test.
+    settings.retry = Time::from_secs(3600);
+    let host = open(settings).await;
+    stage.set(gone(CKR_DEVICE_REMOVED));
+    for _ in 0..5 {
+        let error = host.read(&path("a")).await.unwrap_err();
+        assert!(matches!(error, AgentError::Unavailable { .. }), "{error:?}");
     }
 }
 
