@@ -52,7 +52,9 @@ pub fn are_tried_once(stage: &Stage<'_>, node: &Node, right: &str, heir: &str) {
 
     stage.pin("mistaken", right);
     stage.agent_serves(MISTAKEN, &node.name());
-    assert_eq!(stage.tries(MISTAKEN), [Outcome::Rejected, Outcome::Accepted]);
+    stage.until("the right PIN to be written down", || {
+        (stage.tries(MISTAKEN) == [Outcome::Rejected, Outcome::Accepted]).then_some(())
+    });
     let wrong = logins(&mistaken);
     let wrong = wrong.iter().filter(|call| call.code == Some(CKR_PIN_INCORRECT));
     assert_eq!(wrong.count(), 1);

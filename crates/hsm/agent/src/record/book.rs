@@ -1,9 +1,10 @@
 //! One process's use of the record: may this PIN be tried, and what came of it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record, TokenIdentity, Try};
 use trustplane_hsm_core::pin_record::{

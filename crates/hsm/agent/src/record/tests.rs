@@ -210,3 +210,21 @@ async fn the_token_is_written_down_with_the_first_try_of_its_user() {
     book.permit(&asked(&pin)).await.unwrap();
     assert_eq!(memory.record().token.unwrap().serial, "t");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_ends_while_others_still_leave_the_try_alone() {
+    let (memory, pin) = (Arc::new(Memory::default()), pin("1"));
+    let asked = asked(&pin);
+    let grant = book(&memory, "pod-a").permit(&asked).await.unwrap();
+    assert!(!grant.is_over());
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(!grant.is_over());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(grant.is_over());
+    // What is left of their patience is as long as a token may take to answer.
+    let denial = book(&memory, "pod-b").permit(&asked).await;
+    assert!(
+        matches!(denial, Err(Denial::Wait(left)) if left >= asked.opening),
+        "{denial:?}"
+    );
+}

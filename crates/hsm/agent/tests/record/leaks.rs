@@ -3,7 +3,7 @@
 use anyhow::Result;
 use aws_lc_rs::digest::{SHA256, digest};
 use k8s_openapi::api::core::v1::ConfigMap;
-use trustplane_api::hsm::record::AgentPhase;
+use trustplane_api::hsm::record::{AgentPhase, Outcome, Try};
 use trustplane_testkit::canary::{Canary, Search};
 
 use crate::pins::serving;
@@ -19,6 +19,8 @@ async fn the_record_and_the_log_hold_no_pin() -> Result<()> {
     stage.write_secret(right.value()).await?;
     agent.says(&serving()).await;
     stage.state(AgentPhase::Serving).await?;
+    let is_accepted = |last: Option<&Try>| last.is_some_and(|tried| tried.outcome == Outcome::Accepted);
+    stage.recorded(|record| is_accepted(record.tries.last())).await?;
     let map = stage.sandbox.api::<ConfigMap>().get(RECORD).await?;
     let mut search = Search::for_canaries([&right, &wrong]);
     search.json("the record", &map)?;
