@@ -20,6 +20,8 @@ use crate::{
     run,
 };
 
+/// Where the manifests put it.
+const NAMESPACE: &str = "trustplane";
 const STARTS: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_secs(60);
@@ -112,6 +114,7 @@ impl Manager {
             .args(["--admin-bind-address=127.0.0.1:0", "--log-format=json"])
             .env_clear()
             .env("KUBECONFIG", plane.kubeconfig())
+            .env("POD_NAMESPACE", NAMESPACE)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
