@@ -3,9 +3,9 @@
 //! A secret is a path with keys and values. On the token each key is a data object of its own, and one more object holds the
 //! metadata; the labels are those of the HSM Secrets Operator ([`label`], [`metadata`], [`oid`]). [`layout`] sorts all
 //! objects of a token into secrets, and never makes a secret smaller because something could not be read. A change is a
-//! list of operations ([`op`]): [`replace`](replace::replace) plans it behind a [`journal`], [`change`](change::change) makes it
-//! of what there is, and [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that
-//! was. After that the token holds the old value or the new one.
+//! list of operations ([`op`]): [`change`](change::change) plans it of what there is, behind a [`journal`], and
+//! [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that was. After that the
+//! token holds the old value or the new one.
 //!
 //! Which tokens there are is another part: an HSMDevice is read ([`device`]), the nodes say what they have ([`usb`]), a [`pool`]
 //! makes one picture of that, and each token gets an agent ([`agents`]). [`decide`] has the decisions about it.
@@ -13,11 +13,11 @@
 //! There is no PKCS#11 here, no clock and no chance; they are parameters.
 //!
 //! ```
+//! use trustplane_hsm_core::change::{Change, Terms, change};
 //! use trustplane_hsm_core::layout::Contents;
 //! use trustplane_hsm_core::limits::Limits;
 //! use trustplane_hsm_core::metadata::Metadata;
 //! use trustplane_hsm_core::path::{KeyName, SecretPath};
-//! use trustplane_hsm_core::replace::replace;
 //! use trustplane_hsm_core::secret::{Data, Secret, Value};
 //! use trustplane_hsm_core::version::Expected;
 //!
@@ -26,7 +26,9 @@
 //! let secret = Secret { data, metadata: Metadata::default() };
 //!
 //! let empty_token = Contents::<u32>::of(&[]);
-//! let ops = replace(&empty_token, &path, &secret, Expected::Any, &Limits::default()).unwrap();
+//! let terms = Terms::next(Expected::Absent);
+//! let (ops, written) = change(&empty_token, &path, &Change::Put(&secret), terms, &Limits::default()).unwrap();
+//! assert_eq!(written.metadata.stamp.version, 1);
 //! let steps: Vec<String> = ops.iter().map(ToString::to_string).collect();
 //! assert_eq!(steps[2..], ["create db/_metadata", "create db/password", "destroy what step 0 made"]);
 //! ```

@@ -1,13 +1,18 @@
 //! A token in memory that can be full, and can be lost after any step. What the tests of this crate stand on.
 
+use crate::change::{Change, change};
 use crate::examples;
 pub use crate::examples::{path, stamp};
 use crate::label::{Label, Meaning};
 use crate::layout::Contents;
+use crate::limits::Limits;
 use crate::object::{Found, NewObject};
 use crate::op::{Objects, Op, carry_out};
+use crate::path::SecretPath;
 use crate::recover::{End, recover};
+use crate::replace::WriteError;
 use crate::secret::{Data, Secret, Value};
+use crate::version::Expected;
 
 fn bytes<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a [u8])> {
     pairs.iter().map(|(key, text)| (*key, text.as_bytes())).collect()
@@ -23,6 +28,18 @@ pub fn secret(version: u64, pairs: &[(&str, &str)]) -> Secret {
 
 pub fn tombstone(version: u64) -> Secret {
     Secret::tombstone(stamp(version))
+}
+
+/// Plans that a path holds this secret, whose version is given.
+pub fn replace<H: Clone>(
+    contents: &Contents<'_, H>,
+    path: &SecretPath,
+    secret: &Secret,
+    expected: Expected,
+    limits: &Limits,
+) -> Result<Vec<Op<H>>, WriteError> {
+    let planned = change(contents, path, &Change::Put(secret), expected.into(), limits);
+    planned.map(|(ops, _)| ops)
 }
 
 /// Why a step failed.

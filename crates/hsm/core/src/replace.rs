@@ -126,21 +126,9 @@ impl WriteError {
     }
 }
 
-/// Plans that a path holds this secret and nothing else. To delete a secret, replace it by its
-/// [tombstone](Secret::tombstone). If there is nothing to do, there are no steps.
-pub fn replace<H: Clone>(
-    contents: &Contents<'_, H>,
-    path: &SecretPath,
-    secret: &Secret,
-    expected: Expected,
-    limits: &Limits,
-) -> Result<Vec<Op<H>>, WriteError> {
-    is_settled(contents, path)?;
-    is_expected(contents, path, expected)?;
-    put(contents, path, secret, limits)
-}
-
-/// Plans it after it was seen that no change is left half-way, and that what is there is what the writer expects.
+/// Plans that a path holds this secret and nothing else, after it was seen that no change is left half-way and that what is there is
+/// what the writer expects. To delete a secret, replace it by its [tombstone](Secret::tombstone). If there is nothing to do,
+/// there are no steps.
 pub(crate) fn put<H: Clone>(
     contents: &Contents<'_, H>,
     path: &SecretPath,

@@ -6,8 +6,7 @@ mod strangers;
 
 use super::*;
 use crate::limits::Limits;
-use crate::model::{Token, path};
-use crate::replace::replace;
+use crate::model::{Token, path, replace};
 use crate::secret::Secret;
 use crate::version::Expected;
 

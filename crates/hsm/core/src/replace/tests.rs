@@ -1,6 +1,6 @@
 use super::*;
 use crate::limits::Profile;
-use crate::model::{Fault, Token, path, secret, tombstone};
+use crate::model::{Fault, Token, path, replace, secret, tombstone};
 
 fn plan_with(token: &Token, at: &str, wish: &Secret, expected: Expected) -> Result<Vec<Op<u64>>, WriteError> {
     replace(
