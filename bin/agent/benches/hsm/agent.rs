@@ -23,6 +23,7 @@ use trustplane_api::hsm::v1::{
 use trustplane_process::ca::{Authority, Leaf, LeafRequest, Policy};
 use trustplane_process::tls::{Material, ReloadingClientConfig};
 
+use crate::cluster;
 use crate::secrets::{DESCRIPTION, pairs, path};
 use crate::stage::{LABEL, PROGRAM, Stage, flag};
 
@@ -56,7 +57,7 @@ impl Agent {
             .arg("--pass-interval=1h")
             .arg(format!("--token-label={LABEL}"))
             .arg(flag("pkcs11-library", module))
-            .arg(flag("pin-file", &stage.file("pin")))
+            .args(cluster::arguments(stage))
             .arg(flag("tls-cert-file", &stage.file("tls.crt")))
             .arg(flag("tls-key-file", &stage.file("tls.key")))
             .arg(flag("tls-client-ca-file", &stage.file("ca.crt")))

@@ -2,8 +2,9 @@
 //!
 //! Both sides take turns in blocks: one call alone, after another process had the machine, would tell how long it takes to wake.
 //!
-//! It needs SoftHSM, and no cluster. Where tokens are is said by the environment, so the program starts itself again: once
-//! to measure, and from there once to count the calls of the raw loop.
+//! It needs SoftHSM, and an empty API server (`KUBECONFIG`), which `cargo xtask bench hsm` starts: the agent that is measured has
+//! all that one in a pod has. Where tokens are is said by the environment, so the program starts itself again: once to
+//! measure, and from there once to count the calls of the raw loop.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@
 
 mod agent;
 mod calls;
+mod cluster;
 mod look;
 mod memory;
 mod raw;
@@ -45,6 +47,7 @@ fn main() {
 
 fn measure(stage: &Stage) {
     stage.make_token();
+    cluster::prepare(stage);
     let raw = Raw::open(Path::new(SOFTHSM));
     raw.fill();
     // What counts calls also slows them down: times are taken of another agent.

@@ -8,20 +8,27 @@ use crate::table::{Goal, Row};
 const GOAL: f64 = 20.0;
 
 /// Looks at both processes.
-pub fn measure(agent: &Agent) -> [Row; 2] {
-    let row = |what, process, goal| Row {
+pub fn measure(agent: &Agent) -> [Row; 3] {
+    let row = |what, process, name, goal| Row {
         what,
-        ours: figure(process, "VmRSS:").unwrap() * 1024.0 / 1e6,
+        ours: figure(process, name).unwrap() * 1024.0 / 1e6,
         theirs: None,
         unit: "MB",
         peer: "",
         goal,
     };
     [
-        row("memory of the agent", agent.id(), Some(Goal::Below(GOAL))),
+        row(
+            "memory of the agent",
+            agent.id(),
+            "VmRSS:",
+            Some(Goal::Below(GOAL)),
+        ),
+        row("memory of the agent at its peak", agent.id(), "VmHWM:", None),
         row(
             "memory of the process with the module",
             child_of(agent.id()),
+            "VmRSS:",
             None,
         ),
     ]
