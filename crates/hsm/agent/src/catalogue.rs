@@ -1,7 +1,7 @@
 //! What is on the token: as the last pass has found it, and as our own changes since then have left it.
 //!
 //! A pass enumerates and digests the token once for all secrets together, so that what other tools write shows within an
-//! interval. Lists are answered from here; no list costs the token anything.
+//! interval. Lists are answered from here; for a list the token is asked whether it is there, and nothing else.
 
 mod pass;
 mod view;
