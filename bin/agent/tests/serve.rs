@@ -1,9 +1,10 @@
 //! The program itself: a token is made and filled by `test-token`, and served by `serve`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -54,15 +55,19 @@ impl Place {
 
     fn test_token(&self, words: &[&str]) -> String {
         let mut command = self.program();
-        command.args(["test-token", "--module", SOFTHSM, "--pin-file"]);
-        let output = command.arg(self.file("pin")).args(words).output().unwrap();
+        command
+            .args(["test-token", "--module", SOFTHSM, "--pin-file"])
+            .arg(self.file("pin"))
+            .arg(named("runtime-dir", &self.file("run")));
+        let output = command.args(words).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn serve(&self, port: u16, health: u16) -> Child {
-        let named = |flag: &str, path: &Path| format!("--{flag}={}", path.display());
+    fn serve(&self) -> Served {
+        let log = self.file("log");
         let mut command = self.program();
+        command.stderr(File::create(&log).unwrap());
         command
             .args([
                 "serve",
@@ -75,28 +80,47 @@ impl Place {
             .arg(named("tls-cert-file", &self.file("tls.crt")))
             .arg(named("tls-key-file", &self.file("tls.key")))
             .arg(named("tls-client-ca-file", &self.file("ca.crt")))
-            .args([format!("--port={port}"), format!("--health-port={health}")]);
-        command.spawn().unwrap()
+            .arg(named("runtime-dir", &self.file("run")))
+            .args(["--port=0", "--health-port=0"]);
+        let process = command.spawn().unwrap();
+        Served { process, log }
     }
 }
 
-/// Ends the process also if the test fails.
-struct Served(Child);
+fn named(flag: &str, path: &Path) -> String {
+    format!("--{flag}={}", path.display())
+}
+
+/// An agent that runs. It ends also if the test fails.
+struct Served {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Served {
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// A port that it has got, once it says so.
+    fn port(&self, name: &str) -> u16 {
+        let field = format!("\"{name}\":\"");
+        let told = || {
+            let log = self.log();
+            let address = log.split(&field).nth(1).and_then(|rest| rest.split('"').next());
+            let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
+            Ok(port)
+        };
+        wait::until(name, PATIENCE, told).unwrap_or_else(|error| panic!("{error}: {}", self.log()))
+    }
+}
 
 impl Drop for Served {
     fn drop(&mut self) {
         // It may have ended, as it should have.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
-}
-
-/// Two ports that nobody has now.
-fn ports() -> (u16, u16) {
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let (one, other) = (free(), free());
-    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
-    (port(&one), port(&other))
 }
 
 fn get(port: u16, path: &str) -> Option<String> {
@@ -124,8 +148,8 @@ fn a_token_is_made_filled_served_and_given_back() {
         "--from-literal=user=admin",
         "--token-label=dev-a",
     ]);
-    let (port, health) = ports();
-    let mut served = Served(place.serve(port, health));
+    let mut served = place.serve();
+    let (port, health) = (served.port("grpc"), served.port("health"));
     until(health, "/readyz", r#"{"status":"ready"}"#);
     until(health, "/livez", "ok");
     until(health, "/healthz", r#""hsmConnected":true"#);
@@ -135,18 +159,36 @@ fn a_token_is_made_filled_served_and_given_back() {
         r#"trustplane_hsm_agent_token_objects{state="used"} 3"#,
     );
     TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // It has the PIN and every value: nobody reads its memory, and it leaves no core.
+    let of_process = |file: &str| format!("/proc/{}/{file}", served.process.id());
+    let limits = fs::read_to_string(of_process("limits")).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size"));
+    assert_eq!(core.unwrap().split_whitespace().nth(4), Some("0"), "{core:?}");
+    assert_eq!(fs::metadata(of_process("mem")).unwrap().uid(), 0);
+    // The tool goes through it, and both see what it writes.
+    place.test_token(&[
+        "write",
+        "shop/web",
+        "--from-literal=user=admin",
+        "--token-label=dev-a",
+    ]);
+    until(
+        health,
+        "/metrics",
+        r#"trustplane_hsm_agent_token_objects{state="used"} 5"#,
+    );
 
     let terminated = Command::new("kill")
-        .arg(served.0.id().to_string())
+        .arg(served.process.id().to_string())
         .status()
         .unwrap();
     assert!(terminated.success());
-    let status = wait::until("the agent to end", PATIENCE, || Ok(served.0.try_wait()?)).unwrap();
+    let status = wait::until("the agent to end", PATIENCE, || Ok(served.process.try_wait()?)).unwrap();
     assert!(status.success(), "{status}");
+    let list = place.test_token(&["list", "--token-label=dev-a"]);
     assert!(
-        place
-            .test_token(&["list", "--token-label=dev-a"])
-            .contains("shop/db  version 1")
+        list.contains("shop/db  version 1") && list.contains("shop/web  version 1"),
+        "{list}"
     );
 }
 
@@ -154,9 +196,8 @@ fn a_token_is_made_filled_served_and_given_back() {
 fn what_is_wrong_at_the_start_is_told_before_the_token_is_touched() {
     let place = Place::new();
     fs::remove_file(place.file("ca.crt")).unwrap();
-    let (port, health) = ports();
-    let mut served = Served(place.serve(port, health));
-    assert_eq!(served.0.wait().unwrap().code(), Some(1));
+    let mut served = place.serve();
+    assert_eq!(served.process.wait().unwrap().code(), Some(1));
     let output = place
         .program()
         .args(["serve", "--device-name=x"])

@@ -1,6 +1,7 @@
 //! `kubectl trustplane hsm …`: what a person does with tokens.
 
 mod agent;
+mod order;
 mod test;
 
 use std::io::Write;

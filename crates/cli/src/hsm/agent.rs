@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
 use trustplane_api::hsm::names::SERIAL_LABEL;
+use trustplane_hsm_core::objects::label_value;
 
 /// The agents of a device, by their labels.
 pub const COMPONENT: &str = "app.kubernetes.io/component=hsm-agent";
 /// The label that names the agent, and with it its record.
 const APP: &str = "app";
-/// The argument that names the PKCS#11 module.
-const LIBRARY: &str = "--pkcs11-library=";
+/// The agent's argument that names the PKCS#11 module.
+const LIBRARY: &str = "pkcs11-library";
 
 /// The agent of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,10 +21,12 @@ pub struct Agent {
     pub pod: String,
     /// Its name, which is also that of its record.
     pub name: String,
-    /// Its token, as the device calls it.
+    /// Its token, as far as a label can say.
     pub token: String,
     /// Its PKCS#11 module.
     pub library: String,
+    /// Its flags by their names.
+    flags: BTreeMap<String, String>,
 }
 
 impl Agent {
@@ -34,16 +37,33 @@ impl Agent {
             labels.get(key).cloned()
         };
         let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let mut arguments = containers.flat_map(|container| container.args.iter().flatten());
-        let library = arguments.find_map(|argument| argument.strip_prefix(LIBRARY));
+        let arguments = containers.flat_map(|container| container.args.iter().flatten());
+        let flags: BTreeMap<String, String> = arguments
+            .filter_map(|argument| argument.strip_prefix("--")?.split_once('='))
+            // The kubelet takes two of these for one.
+            .map(|(flag, value)| (flag.to_owned(), value.replace("$$", "$")))
+            .collect();
+        let library = flags.get(LIBRARY).cloned();
         Ok(Self {
             name: label(APP).with_context(|| format!("pod {name} lacks the label {APP}"))?,
             token: label(SERIAL_LABEL).unwrap_or_default(),
-            library: library
-                .with_context(|| format!("pod {name} has no {LIBRARY}"))?
-                .to_owned(),
+            library: library.with_context(|| format!("pod {name} has no --{LIBRARY}="))?,
             pod: name,
+            flags,
         })
+    }
+
+    /// What the agent was told by a flag.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        self.flags
+            .get(name)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    /// Whether its token is the one that a person means, by its serial number or its name.
+    fn has(&self, token: &str) -> bool {
+        self.token == token || self.token == label_value(token)
     }
 }
 
@@ -60,7 +80,7 @@ pub fn choose(pods: &[Pod], device: &str, wanted: Option<&str>) -> Result<Agent>
     };
     let wanted_ones: Vec<&Agent> = agents
         .iter()
-        .filter(|agent| wanted.is_none_or(|wanted| agent.token == wanted))
+        .filter(|agent| wanted.is_none_or(|wanted| agent.has(wanted)))
         .collect();
     match (wanted_ones.as_slice(), wanted) {
         ([only], _) => Ok((*only).clone()),
@@ -76,18 +96,21 @@ pub fn choose(pods: &[Pod], device: &str, wanted: Option<&str>) -> Result<Agent>
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn pod(token: &str, phase: &str) -> Pod {
+    /// The pod of an agent with these arguments.
+    pub fn pod(token: &str, phase: &str, arguments: &[&str]) -> Pod {
+        let own = label_value(token);
+        let arguments = [&["serve", "--pkcs11-library=/m.so"], arguments].concat();
         serde_json::from_value(json!({
             "metadata": {
-                "name": format!("hsm-agent-pico-{token}-x"),
-                "labels": {"app": format!("hsm-agent-pico-{token}"), SERIAL_LABEL: token},
+                "name": format!("hsm-agent-pico-{own}-x"),
+                "labels": {"app": format!("hsm-agent-pico-{own}"), SERIAL_LABEL: own},
             },
-            "spec": {"containers": [{"name": "agent", "args": ["serve", "--pkcs11-library=/m.so"]}]},
+            "spec": {"containers": [{"name": "agent", "args": arguments}]},
             "status": {"phase": phase},
         }))
         .unwrap()
@@ -95,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_only_one_needs_no_name_and_pods_that_do_not_run_do_not_count() {
-        let pods = [pod("a", "Running"), pod("b", "Pending")];
+        let pods = [pod("a", "Running", &[]), pod("b", "Pending", &[])];
         let agent = choose(&pods, "pico", None).unwrap();
         assert_eq!(
             (agent.name.as_str(), agent.library.as_str()),
@@ -105,7 +128,7 @@ mod tests {
 
     #[test]
     fn whoever_has_to_choose_is_told_what_there_is() {
-        let pods = [pod("a", "Running"), pod("b", "Running")];
+        let pods = [pod("a", "Running", &[]), pod("b", "Running", &[])];
         assert_eq!(choose(&pods, "pico", Some("b")).unwrap().token, "b");
         for (wanted, told) in [
             (None, "pico has several tokens; choose one by --token: a, b"),
@@ -118,5 +141,17 @@ mod tests {
             told.starts_with("no agent of pico runs: look at its pool"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_token_is_found_by_a_serial_number_that_is_no_label_and_by_what_the_label_says() {
+        let odd = "DENK (01)/ä";
+        let pods = [
+            pod(odd, "Running", &["--reader-serial=DENK $$(01)"]),
+            pod("b", "Running", &[]),
+        ];
+        let agent = choose(&pods, "pico", Some(odd)).unwrap();
+        assert_eq!(agent.flag("reader-serial"), Some("DENK $(01)"));
+        assert_eq!(choose(&pods, "pico", Some(&agent.token)).unwrap(), agent);
     }
 }

@@ -15,15 +15,12 @@ use tokio::io::AsyncWriteExt;
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{HsmDevice, PinSecret};
+use trustplane_hsm_core::objects::label_value;
 
 use super::agent::{self, Agent};
+use super::order;
 use crate::cluster::{Cluster, ClusterArgs, Obstacle};
 use crate::output;
-
-/// The agent's own tool.
-const TOOL: [&str; 2] = ["/usr/bin/trustplane-agent", "test-token"];
-/// What needs no PIN.
-const OPEN: &str = "info";
 
 /// Try a token: what it is, what is on it, whether it can be read and written, and how fast.
 #[derive(Debug, clap::Args)]
@@ -32,8 +29,10 @@ const OPEN: &str = "info";
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- list\n  \
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- write demo/db --from-literal password=s3cret\n  \
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- benchmark\n\n\
-    It needs the rights to read the HSMDevice and the Secret with the PIN, and to exec into the agent's pod. The PIN is tried \
-    once, and not at all if the token says that the last one was wrong. Values on the command line reach the audit log of the API \
+    It needs the rights to read the HSMDevice and the agent's record (a ConfigMap), and to exec into the agent's pod. While the \
+    agent serves the token, everything goes through the agent. If it does not, the token is opened with the PIN, whose Secret must \
+    be readable too; it is tried once, and not at all if the record or the token speaks against it, unless --try-anyway is added \
+    after --. Values on the command line reach the audit log of the API \
     server: use it for trials, not for secrets."
 )]
 pub struct Args {
@@ -43,29 +42,34 @@ pub struct Args {
     #[arg(long, value_name = "SERIAL")]
     token: Option<String>,
     /// What to do, as `trustplane-agent test-token` takes it: info, list, read, write, delete, benchmark.
-    #[arg(last = true, value_name = "ACTION", default_value = OPEN)]
+    #[arg(last = true, value_name = "ACTION", default_value = "info")]
     action: Vec<String>,
 }
 
 /// Runs the command.
 pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let action = order::action(&args.action)?;
     let cluster = cluster.connect().await?;
     let namespace = cluster.namespace.clone().unwrap_or_else(|| cluster.home.clone());
     let device: HsmDevice = get(&cluster, &namespace, &args.device).await?;
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
-    let labels = format!("{},{DEVICE_LABEL}={}", agent::COMPONENT, args.device);
+    let labels = format!(
+        "{},{DEVICE_LABEL}={}",
+        agent::COMPONENT,
+        label_value(&args.device)
+    );
     let found = cluster
         .ask(pods.list(&ListParams::default().labels(&labels)))
         .await
         .map_err(|obstacle| anyhow!("list the agents of {}: {obstacle}", args.device))?;
     let agent = agent::choose(&found.items, &args.device, args.token.as_deref())?;
-    let serial = token_serial(&cluster, &namespace, &agent).await?;
-    let needs_pin = args.action.first().is_some_and(|action| action != OPEN);
+    let record = record(&cluster, &namespace, &agent).await?;
+    let needs_pin = order::needs_pin(action, &args.action, &record)?;
     let pin = match &device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret) {
         Some(secret) if needs_pin => Some(pin(&cluster, &namespace, secret).await?),
         _ => None,
     };
-    let command = command(&agent, serial.as_deref(), pin.is_some(), &args.action);
+    let command = order::command(&agent, &record, pin.is_some(), &args.action);
     let attach = AttachParams::default()
         .stdin(pin.is_some())
         .stdout(true)
@@ -77,16 +81,6 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
     converse(process, pin, out).await
 }
 
-/// What the agent's tool is told.
-fn command(agent: &Agent, serial: Option<&str>, has_pin: bool, action: &[String]) -> Vec<String> {
-    let mut command: Vec<String> = TOOL.map(str::to_owned).into();
-    command.push(format!("--module={}", agent.library));
-    command.extend(serial.map(|serial| format!("--token-serial={serial}")));
-    command.extend(has_pin.then(|| "--pin-stdin".to_owned()));
-    command.extend_from_slice(action);
-    command
-}
-
 async fn get<K>(cluster: &Cluster, namespace: &str, name: &str) -> Result<K>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -96,11 +90,10 @@ where
     cluster.ask(api.get(name)).await.map_err(told)
 }
 
-/// The serial number that the token was found to have, if an agent has met it.
-async fn token_serial(cluster: &Cluster, namespace: &str, agent: &Agent) -> Result<Option<String>> {
+/// What the agent has written down.
+async fn record(cluster: &Cluster, namespace: &str, agent: &Agent) -> Result<Record> {
     let record: ConfigMap = get(cluster, namespace, &agent.name).await?;
-    let record = Record::read(&record.data.unwrap_or_default())?;
-    Ok(record.token.map(|token| token.serial))
+    Ok(Record::read(&record.data.unwrap_or_default())?)
 }
 
 async fn pin(cluster: &Cluster, namespace: &str, from: &PinSecret) -> Result<ByteString> {
@@ -146,34 +139,4 @@ async fn converse(
 
 fn is_success(status: &Status) -> bool {
     status.status.as_deref() == Some("Success")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tool_is_told_the_token_and_never_the_pin() {
-        let agent = Agent {
-            pod: "p".into(),
-            name: "a".into(),
-            token: "t".into(),
-            library: "/m.so".into(),
-        };
-        let action = ["write", "demo/db", "--from-literal=password=x"].map(str::to_owned);
-        assert_eq!(
-            command(&agent, Some("1f"), true, &action),
-            [
-                "/usr/bin/trustplane-agent",
-                "test-token",
-                "--module=/m.so",
-                "--token-serial=1f",
-                "--pin-stdin",
-                "write",
-                "demo/db",
-                "--from-literal=password=x",
-            ]
-        );
-        assert_eq!(command(&agent, None, false, &["info".to_owned()]).len(), 4);
-    }
 }

@@ -1,7 +1,7 @@
 //! What is on the token: as the last pass has found it, and as our own changes since then have left it.
 //!
 //! A pass enumerates and digests the token once for all secrets together, so that what other tools write shows within an
-//! interval. Lists are answered from here; no list costs the token anything.
+//! interval. Lists are answered from here; for a list the token is asked whether it is there, and nothing else.
 
 mod pass;
 mod view;
@@ -19,7 +19,7 @@ pub use view::{Page, Query};
 
 use crate::error::AgentError;
 use crate::host::{Host, Survey};
-use crate::wire::Entry;
+use crate::wire::{Entry, Left};
 
 /// A change of ours.
 #[derive(Debug, Clone)]
@@ -43,8 +43,8 @@ pub struct Catalogue {
 #[derive(Debug, Default)]
 struct Known {
     view: Option<View>,
-    /// Our changes since the pass began that is under way, each with the generation that it has left.
-    since: Option<Vec<(Generation, Change)>>,
+    /// Our changes since the pass began that is under way, each with what it has left.
+    since: Option<Vec<(Left, Change)>>,
 }
 
 impl Catalogue {
@@ -83,14 +83,14 @@ impl Catalogue {
         known.view.as_ref().map(|view| (view.capacity, view.generation))
     }
 
-    /// A change of ours was made, and has left this generation.
-    pub(crate) fn changed(&self, generation: Generation, change: Change) {
+    /// A change of ours was made, and has left this.
+    pub(crate) fn changed(&self, left: Left, change: Change) {
         let mut known = self.known();
         if let Some(since) = &mut known.since {
-            since.push((generation, change.clone()));
+            since.push((left, change.clone()));
         }
         if let Some(view) = &mut known.view {
-            view.apply(generation, change);
+            view.apply(left, change);
         }
     }
 
@@ -126,9 +126,9 @@ impl Catalogue {
             return;
         };
         let mut view = View::of(survey, jiff::Timestamp::now());
-        for (generation, change) in since {
-            if generation > view.generation {
-                view.apply(generation, change);
+        for (left, change) in since {
+            if left.generation > view.generation {
+                view.apply(left, change);
             }
         }
         known.view = Some(view);
@@ -161,21 +161,44 @@ mod tests {
         Generation { counter, epoch: 0 }
     }
 
-    fn survey(counter: u64, paths: &[&str]) -> Survey {
-        let usage = Usage::default();
-        Survey {
-            listing: paths.iter().map(|text| (path(text), Ok(entry()))).collect(),
+    /// A token that holds ten times as many objects as it was changed.
+    fn left(counter: u64) -> Left {
+        let usage = Usage {
+            objects: usize::try_from(counter).unwrap() * 10,
+            ..Usage::default()
+        };
+        Left {
+            generation: generation(counter),
             capacity: Capacity {
                 usage,
                 room: Limits::default().room(&usage),
                 memory: Memory::default(),
             },
+        }
+    }
+
+    fn survey(counter: u64, paths: &[&str]) -> Survey {
+        let mut capacity = left(counter).capacity;
+        capacity.memory.private_free = Some(7);
+        Survey {
+            listing: paths.iter().map(|text| (path(text), Ok(entry()))).collect(),
+            capacity,
             generation: generation(counter),
         }
     }
 
     fn put(catalogue: &Catalogue, counter: u64, text: &str) {
-        catalogue.changed(generation(counter), Change::Put(path(text), Box::new(entry())));
+        catalogue.changed(left(counter), Change::Put(path(text), Box::new(entry())));
+    }
+
+    fn used(catalogue: &Catalogue) -> usize {
+        let (capacity, _) = catalogue.figures_known().unwrap();
+        assert_eq!(
+            capacity.memory.private_free,
+            Some(7),
+            "a change does not tell of it"
+        );
+        capacity.usage.objects
     }
 
     fn listed(catalogue: &Catalogue) -> Option<Vec<String>> {
@@ -195,8 +218,22 @@ mod tests {
         assert_eq!(listed(&catalogue).unwrap(), ["a", "kept"]);
         assert_eq!(catalogue.figures_known().unwrap().1, generation(6));
         put(&catalogue, 7, "later");
-        catalogue.changed(generation(8), Change::Remove(path("a")));
+        catalogue.changed(left(8), Change::Remove(path("a")));
         assert_eq!(listed(&catalogue).unwrap(), ["kept", "later"]);
+    }
+
+    #[test]
+    fn what_is_used_is_what_the_last_change_has_left_whichever_is_told_last() {
+        let catalogue = Catalogue::default();
+        catalogue.begin();
+        put(&catalogue, 2, "during");
+        catalogue.finish(survey(1, &[]));
+        assert_eq!(used(&catalogue), 20);
+        put(&catalogue, 4, "a");
+        put(&catalogue, 3, "b");
+        assert_eq!(used(&catalogue), 40);
+        catalogue.changed(left(5), Change::Remove(path("a")));
+        assert_eq!(used(&catalogue), 50);
     }
 
     #[test]

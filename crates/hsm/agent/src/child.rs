@@ -4,26 +4,25 @@
 //! with each order to log in, and wipes it after that.
 
 mod blank;
+mod module;
 mod requests;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 
-use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior, set_parent_process_death_signal,
-    setrlimit,
-};
+use rustix::process::{Signal, set_parent_process_death_signal};
 use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::recover::{End, Ended};
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::{Attempt, Module, Store, Token, TokenInfo};
 
 use crate::frame::{self, FrameError, Message};
-use crate::wire::{Failure, Kind, Reply, Request, Tried, Wanted};
+use crate::protection::protect;
+use crate::wire::{Answer, Failure, Kind, Reply, Request};
+use module::{Loaded, find, load, log_in, may_log_in, not_open};
 pub(crate) use requests::same;
-use requests::{carry_out, info, pin};
+use requests::{carry_out, pin};
 
 /// Why the child has ended otherwise than by order.
 #[derive(Debug, thiserror::Error)]
@@ -40,12 +39,7 @@ pub enum ChildError {
 ///
 /// Nobody can read this process's memory or trace it, it leaves no core, and it ends with the one that started it.
 pub fn run() -> Result<(), ChildError> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    setrlimit(Resource::Core, none).map_err(io::Error::from)?;
+    protect()?;
     // If it has ended before this, the socket says so.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
     let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
@@ -55,37 +49,33 @@ pub fn run() -> Result<(), ChildError> {
 /// The socket to the agent.
 struct Line(UnixStream);
 
-/// A module that is loaded, and the token in it that was found.
-struct Loaded {
-    path: PathBuf,
-    module: Module,
-    found: Option<TokenInfo>,
-}
-
-impl Loaded {
-    /// Initialises the module again, and finds the same token.
-    fn find_again(&mut self) -> Result<(), Failure> {
-        let gone = || Failure::new(Kind::Unavailable, "the token is not open");
-        let known = self.found.take().ok_or_else(gone)?;
-        self.module.initialise_again()?;
-        let mut tokens = self.module.inventory()?.tokens.into_iter();
-        let missing = || Failure::new(Kind::Unavailable, format!("the token is gone: {known}"));
-        let found = tokens.find(|token| same(token, &known)).ok_or_else(missing)?;
-        self.found = Some(found);
-        Ok(())
-    }
-}
-
 impl Line {
     fn next(&mut self) -> Result<Option<Message<Request>>, FrameError> {
         frame::read(&mut self.0)
     }
 
     fn answer(&mut self, reply: impl Into<Message<Reply>>) -> Result<(), FrameError> {
-        match frame::write(&mut self.0, &reply.into()) {
+        self.send(reply.into().into())
+    }
+
+    /// Answers, and tells of changes that were found interrupted since the last answer.
+    fn answer_of(
+        &mut self,
+        store: &mut Store<'_>,
+        reply: impl Into<Message<Reply>>,
+    ) -> Result<(), FrameError> {
+        let mut answer: Message<Answer> = reply.into().into();
+        answer.head.interrupted = store.interrupted().iter().map(told).collect();
+        self.send(answer)
+    }
+
+    fn send(&mut self, answer: Message<Answer>) -> Result<(), FrameError> {
+        match frame::write(&mut self.0, &answer) {
             Err(FrameError::TooLarge) => {
                 let failure = Failure::new(Kind::ResourceExhausted, "the answer is too large");
-                frame::write(&mut self.0, &Reply::Failed(failure).into())
+                let reply = Reply::Failed(failure);
+                let interrupted = answer.head.interrupted;
+                frame::write(&mut self.0, &Answer { reply, interrupted }.into())
             }
             sent => sent,
         }
@@ -96,47 +86,35 @@ impl Line {
         let mut loaded: Option<Loaded> = None;
         let mut pending = self.next()?;
         while let Some(request) = pending {
-            if let Request::Renew { limits } = request.head {
-                pending = self.renew(loaded.as_mut(), &request.secrets, limits)?;
-                continue;
-            }
-            if let Request::Provision { label } = &request.head {
-                let done = blank::provision(loaded.as_mut(), label, &request.secrets);
-                self.answer(done.map_or_else(Reply::Failed, |()| Reply::Done))?;
-                pending = self.next()?;
-                continue;
-            }
-            pending = match (request.head, &loaded) {
-                (Request::FindBlank { module, wanted }, _) => {
-                    let found = blank::find(&mut loaded, &module, &wanted);
-                    self.answer(found.map_or_else(Reply::Failed, Reply::Found))?;
-                    self.next()?
+            let reply = match request.head {
+                Request::Renew { limits } => {
+                    pending = self.renew(loaded.as_mut(), &request.secrets, limits)?;
+                    continue;
                 }
-                (Request::Find { module, wanted }, _) => {
-                    let reply = find(&mut loaded, &module, &wanted).map_or_else(Reply::Failed, Reply::Found);
-                    self.answer(reply)?;
-                    self.next()?
-                }
-                (
-                    Request::LogIn { attempt },
-                    Some(Loaded {
-                        module,
-                        found: Some(found),
-                        ..
-                    }),
-                ) => match log_in(module, found, &request.secrets, attempt) {
-                    Ok(token) => self.serve_token(module, found, token)?,
-                    Err((failure, tried)) => {
-                        self.answer(Reply::NotLoggedIn { failure, tried })?;
-                        self.next()?
-                    }
+                Request::LogIn { attempt } => match loaded.as_ref().and_then(Loaded::to_open) {
+                    Some((module, found)) => match log_in(module, found, &request.secrets, attempt) {
+                        Ok(token) => {
+                            pending = self.serve_token(module, found, token)?;
+                            continue;
+                        }
+                        Err((failure, tried)) => Reply::NotLoggedIn { failure, tried },
+                    },
+                    None => Reply::Failed(not_open()),
                 },
-                _ => {
-                    let failure = Failure::new(Kind::Unavailable, "the token is not open");
-                    self.answer(Reply::Failed(failure))?;
-                    self.next()?
+                Request::Provision { label } => blank::provision(loaded.as_mut(), &label, &request.secrets)
+                    .map_or_else(Reply::Failed, |()| Reply::Done),
+                Request::FindBlank(search) => {
+                    blank::find(&mut loaded, &search).map_or_else(Reply::Failed, Reply::Found)
                 }
+                Request::Find(search) => find(&mut loaded, &search).map_or_else(Reply::Failed, Reply::Found),
+                Request::LetGo => {
+                    loaded.iter_mut().for_each(Loaded::let_go);
+                    Reply::Done
+                }
+                _ => Reply::Failed(not_open()),
             };
+            self.answer(reply)?;
+            pending = self.next()?;
         }
         Ok(())
     }
@@ -156,16 +134,16 @@ impl Line {
             }) => limits,
             other => return Ok(other),
         };
-        let mut store = match Store::open(token, limits) {
-            Ok(store) => store,
+        match Store::open(token, limits) {
+            Ok(mut store) => {
+                self.answer_of(&mut store, Reply::Done)?;
+                self.serve_store(module, found, store)
+            }
             Err(error) => {
                 self.answer(Reply::Failed(error.into()))?;
-                return Ok(self.next()?);
+                Ok(self.next()?)
             }
-        };
-        let interrupted = store.interrupted().iter().map(told).collect();
-        self.answer(Reply::Serving { interrupted })?;
-        self.serve_store(module, found, store)
+        }
     }
 
     /// Begins anew with a token that was being served, and goes on.
@@ -176,8 +154,7 @@ impl Line {
         limits: Limits,
     ) -> Result<Option<Message<Request>>, ChildError> {
         let Some(loaded) = loaded else {
-            let failure = Failure::new(Kind::Unavailable, "the token is not open");
-            self.answer(Reply::Failed(failure))?;
+            self.answer(Reply::Failed(not_open()))?;
             return Ok(self.next()?);
         };
         if let Err(failure) = loaded.find_again() {
@@ -187,12 +164,8 @@ impl Line {
             }))?;
             return Ok(self.next()?);
         }
-        let Loaded {
-            module,
-            found: Some(found),
-            ..
-        } = &*loaded
-        else {
+        let Some((module, found)) = loaded.to_open() else {
+            self.answer(Reply::Failed(not_open()))?;
             return Ok(self.next()?);
         };
         let token = match log_in(module, found, secrets, Attempt::Automatic) {
@@ -203,8 +176,8 @@ impl Line {
             }
         };
         match Store::open(token, limits) {
-            Ok(store) => {
-                self.answer(Reply::Done)?;
+            Ok(mut store) => {
+                self.answer_of(&mut store, Reply::Done)?;
                 self.serve_store(module, found, store)
             }
             Err(error) => {
@@ -239,28 +212,16 @@ impl Line {
                 other => return Ok(other),
             };
             match carry_out(module, found, &mut store, request) {
-                Ok(reply) => self.answer(reply)?,
+                Ok(reply) => self.answer_of(&mut store, reply)?,
                 Err(failure) => {
                     let lost = failure.lost;
-                    self.answer(Reply::Failed(failure))?;
+                    self.answer_of(&mut store, Reply::Failed(failure))?;
                     if lost {
                         drop(store);
                         return Ok(self.next()?);
                     }
                 }
             }
-        }
-    }
-}
-
-/// Whether a login by nobody's order could be made if the token were closed.
-fn may_log_in(module: &Module, found: &TokenInfo) -> Result<(), Failure> {
-    let tries = info(module, found)?.pin_tries;
-    match Attempt::Automatic.may(tries) {
-        true => Ok(()),
-        false => {
-            let text = format!("the module is not initialised again: {tries}");
-            Err(Failure::new(Kind::FailedPrecondition, text))
         }
     }
 }
@@ -277,60 +238,4 @@ pub(crate) fn told(ended: &Ended) -> String {
         End::Overtaken => format!("{what}: another tool has overtaken the interrupted write"),
         End::Lost(loss) => format!("{what}: {loss}"),
     }
-}
-
-fn find(loaded: &mut Option<Loaded>, path: &Path, wanted: &Wanted) -> Result<TokenInfo, Failure> {
-    let selector = wanted
-        .selector()
-        .ok_or_else(|| Failure::new(Kind::InvalidArgument, "nothing says which token is wanted"))?;
-    let loaded = load(loaded, path)?;
-    let found = loaded.module.inventory()?.choose(&selector)?.clone();
-    loaded.found = Some(found.clone());
-    Ok(found)
-}
-
-/// Loads the module, or initialises it again.
-fn load<'loaded>(loaded: &'loaded mut Option<Loaded>, path: &Path) -> Result<&'loaded mut Loaded, Failure> {
-    match loaded {
-        Some(loaded) if loaded.path == path => {
-            loaded.found = None;
-            loaded.module.initialise_again()?;
-        }
-        Some(_) => {
-            return Err(Failure::new(
-                Kind::InvalidArgument,
-                "this process has another module",
-            ));
-        }
-        None => {
-            *loaded = Some(Loaded {
-                path: path.to_owned(),
-                module: Module::load(path)?,
-                found: None,
-            });
-        }
-    }
-    let missing = || Failure::new(Kind::Unavailable, "the module is not loaded");
-    loaded.as_mut().ok_or_else(missing)
-}
-
-fn log_in<'module>(
-    module: &'module Module,
-    found: &TokenInfo,
-    secrets: &[Value],
-    attempt: Attempt,
-) -> Result<Token<'module>, (Failure, Tried)> {
-    let pin = secrets.first().and_then(pin);
-    let pin = pin.ok_or_else(|| (Failure::new(Kind::InvalidArgument, "no PIN"), Tried::No))?;
-    let token = module.open(found).map_err(|error| (error.into(), Tried::No))?;
-    token.log_in(&pin, attempt).map_err(|error| {
-        let failure = Failure::from(error);
-        let tried = match failure.kind {
-            Kind::Pin(problem) if problem.may_pass() => Tried::No,
-            Kind::Pin(_) => Tried::Refused,
-            _ => Tried::Unanswered,
-        };
-        (failure, tried)
-    })?;
-    Ok(token)
 }

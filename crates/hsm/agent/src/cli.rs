@@ -9,6 +9,7 @@ use trustplane_process::args::parse_from;
 use trustplane_process::frame;
 
 use crate::child;
+use crate::protection::protect;
 use crate::serve::{self, ServeArgs};
 use crate::test_token::{self, TestTokenArgs};
 
@@ -45,7 +46,11 @@ pub fn main(version: &'static str) -> ExitCode {
     if argv.get(1).is_some_and(|word| word == "serve") {
         return serve(&argv, version);
     }
-    let outcome = match Cli::parse_from(argv).command {
+    let command = Cli::parse_from(argv).command;
+    if let Err(error) = protect() {
+        return ended(Err(format!("protect the memory of the process: {error}")));
+    }
+    let outcome = match command {
         Command::Serve(Elsewhere {}) => Ok(()),
         Command::Module => child::run().map_err(|error| error.to_string()),
         Command::TestToken(args) => test_token::run(&args, &mut io::stdin().lock(), &mut io::stdout().lock())
@@ -62,7 +67,9 @@ fn serve(argv: &[OsString], version: &'static str) -> ExitCode {
         .map(|(_, word)| word.clone());
     let parsed = parse_from::<ServeArgs, _>(argv, |name| std::env::var(name).ok());
     let args = parsed.unwrap_or_else(|error| error.exit());
-    let outcome = frame::runtime()
+    // It has the PIN, and every value passes through it.
+    let outcome = protect()
+        .and_then(|()| frame::runtime())
         .map_err(|error| error.to_string())
         .and_then(|runtime| {
             runtime

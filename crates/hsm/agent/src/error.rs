@@ -34,6 +34,9 @@ pub enum AgentError {
         /// Whether something was changed.
         effect: Effect,
     },
+    /// Another process holds the token, and this one does not touch it. It is tried again.
+    #[error("{0}")]
+    Held(String),
     /// The module did not answer in time, or it was not this request's turn in time.
     #[error("no answer within {within:?}{effect}")]
     Deadline {
@@ -124,7 +127,7 @@ impl AgentError {
             Self::FailedPrecondition(_) | Self::Pin(_) => "FAILED_PRECONDITION",
             Self::ResourceExhausted(_) | Self::Busy => "RESOURCE_EXHAUSTED",
             Self::DataLoss(_) => "DATA_LOSS",
-            Self::Unavailable { .. } => "UNAVAILABLE",
+            Self::Unavailable { .. } | Self::Held(_) => "UNAVAILABLE",
             Self::Deadline { .. } => "DEADLINE_EXCEEDED",
         }
     }

@@ -19,13 +19,17 @@ pub struct Health {
     pub crashes: u64,
     /// How often one was killed because it did not answer.
     pub hangs: u64,
+    /// How often two children in a row have hung, without an answer between them: then it is not the child.
+    pub wedges: u64,
     /// How often the token was lost.
     pub losses: u64,
+    /// How many changes were found interrupted, and ended.
+    pub recoveries: u64,
     /// The last fault, which may be over.
     pub fault: Option<String>,
     /// How it goes with a blank token that is to be made ours; nothing if there was none so far.
     pub provisioning: Option<Provisioning>,
-    /// What became of the changes that were interrupted, found when the token was opened last.
+    /// What became of the changes that were interrupted, as they were found last.
     pub interrupted: Vec<String>,
 }
 

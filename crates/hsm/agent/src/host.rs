@@ -7,6 +7,7 @@ mod actor;
 mod faults;
 mod login;
 mod opening;
+pub(crate) mod output;
 mod permit;
 mod process;
 mod provisioning;
@@ -18,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use login::Given;
+pub use output::Output;
 pub use process::Program;
 pub use provisioning::Provision;
 pub use requests::{Changed, Listing, Survey};
@@ -25,19 +27,21 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_token::Attempt;
+use trustplane_process::admin::Liveness;
 use trustplane_process::backoff::Backoff;
 use trustplane_process::secret::Secret;
 
 use crate::error::AgentError;
 use crate::frame::Message;
 use crate::health::Health;
+use crate::hold::usual_folder;
 use crate::record::Book;
 use crate::wire::{Reply, Request, Wanted};
 use actor::Actor;
 use login::Login;
 
 /// What a [`Host`] is to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// What runs in the child.
     pub program: Program,
@@ -47,6 +51,8 @@ pub struct Settings {
     pub wanted: Wanted,
     /// What the token can take.
     pub limits: Limits,
+    /// Where processes of ours meet over a token, so that one of them holds it.
+    pub runtime: PathBuf,
     /// How many requests may wait.
     pub queue: usize,
     /// How long the module may take for a request, and how long a request may wait for its turn.
@@ -59,6 +65,10 @@ pub struct Settings {
     pub probe: Duration,
     /// How long to wait before a child is started that has crashed or hung more than once in a row.
     pub backoff: Backoff,
+    /// Where it shows that it moves.
+    pub liveness: Liveness,
+    /// How long it may take over one step before it counts as stuck. Every step has a deadline, so none should.
+    pub stuck: Duration,
 }
 
 impl Settings {
@@ -69,12 +79,15 @@ impl Settings {
             module,
             wanted,
             limits: Limits::default(),
+            runtime: usual_folder(),
             queue: 64,
             deadline: Duration::from_secs(10),
             opening: Duration::from_secs(30),
             retry: Duration::from_secs(1),
             probe: Duration::from_secs(5),
             backoff: Backoff::default(),
+            liveness: Liveness::default(),
+            stuck: Duration::from_secs(300),
         }
     }
 }
@@ -160,13 +173,7 @@ impl Host {
         self.orders.max_capacity() - self.orders.capacity()
     }
 
-    /// Gives another PIN. The one that was refused is tried again only by order.
-    pub async fn give_pin(&self, pin: Secret<String>, attempt: Attempt) -> Result<(), AgentError> {
-        let secret = String::new();
-        self.give(Given { pin, secret, attempt }).await
-    }
-
-    /// Gives the PIN of a Secret. The one that was refused is tried again only by order, or from a Secret that is another.
+    /// Gives another PIN. The one that was refused is tried again only by order, or from a Secret that is another.
     pub async fn give(&self, given: Given) -> Result<(), AgentError> {
         let sent = self.orders.send(Order::Pin(Ok(given))).await;
         sent.map_err(|_| ended())

@@ -49,7 +49,7 @@ pub struct Meters {
     events: Family<Event, Counter>,
     objects: Family<Room, Gauge>,
     bytes: Family<Room, Gauge>,
-    seen: Arc<Mutex<[u64; 4]>>,
+    seen: Arc<Mutex<[u64; 5]>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -90,7 +90,7 @@ impl Meters {
             );
             registry.register(
                 "module_events",
-                "starts, crashes and hangs of the module's process, and losses of the token",
+                "starts, crashes and hangs of the module's process, losses of the token, and interrupted changes that were ended",
                 meters.events.clone(),
             );
             registry.register(
@@ -131,8 +131,14 @@ impl Meters {
             let is = i64::from(health.phase == phase);
             self.phases.get_or_create(&Named { phase: phase.word() }).set(is);
         }
-        let events = ["start", "crash", "hang", "loss"];
-        let now = [health.starts, health.crashes, health.hangs, health.losses];
+        let events = ["start", "crash", "hang", "loss", "recovery"];
+        let now = [
+            health.starts,
+            health.crashes,
+            health.hangs,
+            health.losses,
+            health.recoveries,
+        ];
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for ((event, now), seen) in events.into_iter().zip(now).zip(seen.iter_mut()) {
             let counter = self.events.get_or_create_owned(&Event { event });

@@ -17,6 +17,7 @@ use trustplane_process::backoff::Backoff;
 
 use crate::health::{Health, Phase};
 use crate::host::Program;
+use crate::host::output::drain;
 use bus::Bus;
 
 /// Where Debian's pcscd listens.
@@ -43,6 +44,17 @@ enum End {
     Stop,
     /// It cannot see what was plugged in since.
     Outdated,
+    /// Whoever asks it gets no answer.
+    Wedged,
+}
+
+/// What the token's health says of pcscd.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Signs {
+    /// The token is missed.
+    pub missed: bool,
+    /// How often two children in a row have hung.
+    pub wedges: u64,
 }
 
 /// How pcscd is run.
@@ -71,7 +83,7 @@ impl Pcscd {
             program: Program {
                 path: path.to_owned(),
                 arguments: vec!["--foreground".into()],
-                environment: Vec::new(),
+                ..Program::default()
             },
             socket: PathBuf::from(SOCKET),
             patience: Duration::from_secs(5),
@@ -86,22 +98,26 @@ impl Pcscd {
     }
 
     /// Has it run until the end, and says whether it does. While the token is missed it is started again whenever something was
-    /// plugged in or out.
+    /// plugged in or out, and when one child after the other has hung.
     pub async fn run(
         self,
-        missed: watch::Receiver<bool>,
+        signs: watch::Receiver<Signs>,
         runs: watch::Sender<bool>,
         stop: CancellationToken,
     ) {
         let mut failures = 0;
         while !stop.is_cancelled() {
             let begun = Instant::now();
-            let outcome = self.once(&missed, &runs, &stop).await;
+            let outcome = self.once(&signs, &runs, &stop).await;
             runs.send_replace(false);
             let error = match outcome {
                 Ok(End::Stop) => return,
                 Ok(End::Outdated) => {
                     tracing::info!("the USB bus has changed, so pcscd is started again to see its readers");
+                    continue;
+                }
+                Ok(End::Wedged) => {
+                    tracing::error!("one child after the other has hung, so pcscd is started again");
                     continue;
                 }
                 Err(error) => error,
@@ -123,7 +139,7 @@ impl Pcscd {
     /// Runs it once. Comes back without an error only if we have ended it.
     async fn once(
         &self,
-        missed: &watch::Receiver<bool>,
+        signs: &watch::Receiver<Signs>,
         runs: &watch::Sender<bool>,
         stop: &CancellationToken,
     ) -> Result<End, PcscdError> {
@@ -134,11 +150,12 @@ impl Pcscd {
             }
             _ => {}
         }
-        let seen = Bus::look(&self.bus);
+        let (seen, wedges) = (Bus::look(&self.bus), signs.borrow().wedges);
         let mut child = self.start()?;
         let outcome = tokio::select! {
             error = self.serve(&mut child, runs) => Err(error),
-            () = self.outdated(&seen, missed.clone()) => Ok(End::Outdated),
+            () = self.outdated(&seen, signs.clone()) => Ok(End::Outdated),
+            () = wedged(wedges, signs.clone()) => Ok(End::Wedged),
             () = stop.cancelled() => Ok(End::Stop),
         };
         self.end(child).await;
@@ -152,11 +169,16 @@ impl Pcscd {
             .args(&program.arguments)
             .envs(program.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .kill_on_drop(true);
-        command.spawn().map_err(|source| PcscdError::Start {
+        let mut child = command.spawn().map_err(|source| PcscdError::Start {
             path: program.path.clone(),
             source,
-        })
+        })?;
+        tokio::spawn(drain("pcscd", child.stdout.take(), program.output));
+        tokio::spawn(drain("pcscd", child.stderr.take(), program.output));
+        Ok(child)
     }
 
     /// Says why it serves no more.
@@ -176,14 +198,14 @@ impl Pcscd {
     }
 
     /// Waits until the token is missed and the bus is not what was seen.
-    async fn outdated(&self, seen: &Bus, mut missed: watch::Receiver<bool>) {
+    async fn outdated(&self, seen: &Bus, mut signs: watch::Receiver<Signs>) {
         loop {
-            if missed.wait_for(|missed| *missed).await.is_err() {
+            if signs.wait_for(|signs| signs.missed).await.is_err() {
                 // Nobody misses anything any more.
                 return std::future::pending().await;
             }
             sleep(self.look).await;
-            if *missed.borrow() && Bus::look(&self.bus) != *seen {
+            if signs.borrow().missed && Bus::look(&self.bus) != *seen {
                 return;
             }
         }
@@ -212,11 +234,25 @@ impl Pcscd {
     }
 }
 
-/// Says whether the token is missed, as long as anybody knows.
-pub async fn miss(mut health: watch::Receiver<Health>, missed: watch::Sender<bool>) {
+/// Waits until there were more wedges than so many.
+async fn wedged(before: u64, mut signs: watch::Receiver<Signs>) {
+    if signs.wait_for(|signs| signs.wedges > before).await.is_err() {
+        // Nobody hangs on it any more.
+        std::future::pending().await
+    }
+}
+
+/// Reads the signs, as long as anybody knows.
+pub async fn read_signs(mut health: watch::Receiver<Health>, signs: watch::Sender<Signs>) {
     loop {
-        let phase = health.borrow_and_update().phase;
-        missed.send_replace(matches!(phase, Phase::Opening | Phase::Unavailable));
+        let now = {
+            let health = health.borrow_and_update();
+            Signs {
+                missed: matches!(health.phase, Phase::Opening | Phase::Unavailable),
+                wedges: health.wedges,
+            }
+        };
+        signs.send_replace(now);
         if health.changed().await.is_err() {
             return;
         }
@@ -250,8 +286,8 @@ mod tests {
         if changed {
             fs::create_dir(bus.path().join("1-1")).unwrap();
         }
-        let (_missed, misses) = watch::channel(missed);
-        timeout(LONG, pcscd.outdated(&seen, misses)).await.is_ok()
+        let (_signs, signs) = watch::channel(Signs { missed, wedges: 0 });
+        timeout(LONG, pcscd.outdated(&seen, signs)).await.is_ok()
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,8 +301,8 @@ mod tests {
     #[tokio::test]
     async fn a_token_is_missed_until_it_answers_whatever_it_says() {
         let (health, seen) = watch::channel(Health::default());
-        let (missed, mut misses) = watch::channel(false);
-        let task = tokio::spawn(miss(seen, missed));
+        let (signs, mut read) = watch::channel(Signs::default());
+        let task = tokio::spawn(read_signs(seen, signs));
         let locked = Phase::PinRefused(crate::PinProblem::Locked);
         for (phase, wanted) in [
             (Phase::Opening, true),
@@ -275,8 +311,10 @@ mod tests {
             (locked, false),
         ] {
             health.send_modify(|health| health.phase = phase);
-            misses.wait_for(|missed| *missed == wanted).await.unwrap();
+            read.wait_for(|signs| signs.missed == wanted).await.unwrap();
         }
+        health.send_modify(|health| health.wedges = 3);
+        read.wait_for(|signs| signs.wedges == 3).await.unwrap();
         drop(health);
         task.await.unwrap();
     }

@@ -2,12 +2,12 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/healthz` | 200 if the token answers, else 503, and JSON as the original has it |
+//! | `/healthz` | 200 if the token answers, or has within the last second, else 503, and JSON as the original has it |
 //! | `/readyz` | the same for whether calls are served |
 //! | `/livez` | 200 while the process itself moves, whatever the token does: a pod is not killed for a token that is gone |
 //! | `/metrics` | OpenMetrics text |
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -28,6 +28,8 @@ use crate::meters::Meters;
 
 /// How long the token may take to say that it is there.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long an answer of the token counts.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// What the health port tells of.
 #[derive(Debug, Clone)]
@@ -52,6 +54,8 @@ pub struct Probes {
 struct Shared {
     probes: Arc<Probes>,
     begun: Instant,
+    /// The last look at the token.
+    last: Arc<Mutex<Option<Look>>>,
 }
 
 impl Probes {
@@ -60,6 +64,7 @@ impl Probes {
         let shared = Shared {
             probes: Arc::new(self),
             begun: Instant::now(),
+            last: Arc::default(),
         };
         Router::new()
             .route("/healthz", get(healthz))
@@ -68,17 +73,44 @@ impl Probes {
             .route("/metrics", get(metrics))
             .with_state(shared)
     }
+}
 
-    /// Asks the token itself, and not what we remember of it.
+/// A question to the token: nothing as long as it has no answer, and then when it got which.
+type Look = watch::Receiver<Option<(Instant, bool)>>;
+
+impl Shared {
+    /// Asks the token itself, and not what we remember of it; but anybody may ask this port, so all who ask at once ask once, and
+    /// nobody asks for what was answered just now.
     async fn token_answers(&self) -> bool {
-        let answer = tokio::time::timeout(PATIENCE, self.host.info()).await;
-        answer.is_ok_and(|info| info.is_ok())
+        let mut look = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let look = last.take().filter(|look| match *look.borrow() {
+                Some((at, _)) => at.elapsed() < FRESH,
+                None => look.has_changed().is_ok(),
+            });
+            let look = look.unwrap_or_else(|| self.look());
+            last.insert(look).clone()
+        };
+        let answer = tokio::time::timeout(PATIENCE, look.wait_for(Option::is_some)).await;
+        matches!(answer, Ok(Ok(answer)) if answer.is_some_and(|(_, answers)| answers))
+    }
+
+    /// Asks the token. It is waited for to the end, so that it has one place in the queue however many go away meanwhile.
+    fn look(&self) -> Look {
+        let (told, look) = watch::channel(None);
+        let probes = self.probes.clone();
+        tokio::spawn(async move {
+            let answers = probes.host.info().await.is_ok();
+            told.send_replace(Some((Instant::now(), answers)));
+        });
+        look
     }
 
     async fn lacks(&self) -> Option<&'static str> {
-        let pcscd = self.pcscd.as_ref().is_none_or(|runs| *runs.borrow());
+        let probes = &self.probes;
+        let pcscd = probes.pcscd.as_ref().is_none_or(|runs| *runs.borrow());
         match () {
-            () if self.stop.is_cancelled() => Some("shutting_down"),
+            () if probes.stop.is_cancelled() => Some("shutting_down"),
             () if !pcscd => Some("pcscd_unavailable"),
             () if !self.token_answers().await => Some("hsm_token_unavailable"),
             () => None,
@@ -87,7 +119,7 @@ impl Probes {
 }
 
 async fn healthz(State(shared): State<Shared>) -> Response {
-    let connected = shared.probes.token_answers().await;
+    let connected = shared.token_answers().await;
     let (code, status) = match connected {
         true => (StatusCode::OK, "healthy"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "unhealthy"),
@@ -102,7 +134,7 @@ async fn healthz(State(shared): State<Shared>) -> Response {
 }
 
 async fn readyz(State(shared): State<Shared>) -> Response {
-    match shared.probes.lacks().await {
+    match shared.lacks().await {
         None => (StatusCode::OK, Json(json!({"status": "ready"}))).into_response(),
         Some(reason) => {
             let body = json!({"status": "not_ready", "reason": reason});

@@ -26,13 +26,15 @@ pub use args::{Caches, ServeArgs};
 
 use crate::catalogue::Catalogue;
 use crate::health::{Health, Phase};
+use crate::hold::usual_folder;
 use crate::host::{Host, Program, Provision, Settings};
 use crate::kubernetes::{Tied, Ties};
 use crate::meters::Meters;
-use crate::pcscd::{Pcscd, miss};
+use crate::pcscd::{Pcscd, Signs, read_signs};
 use crate::probes::Probes;
-use crate::server::{Certificates, Port, ServerError};
+use crate::server::{Certificates, Port, ServerError, serve_local};
 use crate::service::Service;
+use crate::wire::Wanted;
 
 /// Why the agent does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -81,21 +83,14 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     if args.slot_id.is_some_and(|slot| slot >= 0) {
         tracing::info!("--slot-id is not used: the token is known by its serial number, label or reader");
     }
-    let (missed, misses) = watch::channel(false);
-    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args.pcscd, misses, &frame));
-    let program = Program {
-        path: std::env::current_exe()?,
-        arguments: vec!["module".into()],
-        environment: Vec::new(),
-    };
-    let settings = Settings {
-        limits: args.limits.limits(),
-        deadline: args.module_deadline,
-        ..Settings::new(program, args.pkcs11_library.clone(), wanted)
-    };
+    let (signs, seen) = watch::channel(Signs::default());
+    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args, seen, &frame));
+    let settings = settings(&args, wanted, &frame)?;
     // What is wrong with ports or certificates is told before the token is touched.
-    let health = listen(args.health_port).await?;
-    let port = port(&args).await?;
+    let (health, grpc) = (listen(args.health_port).await?, listen(args.port).await?);
+    let addresses = (health.local_addr()?, grpc.local_addr()?);
+    let port = port(&args, grpc).await?;
+    let runtime = settings.runtime.clone();
     let Parts { host, beside } = match &args.pin_file {
         Some(file) => alone(settings, file)?,
         None => tied(settings, &args, &frame, version).await?,
@@ -104,12 +99,13 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
         spawn(&frame, name, task);
     }
     spawn(&frame, "host", ended(host.health()));
-    spawn(&frame, "missed", miss(host.health(), missed));
-    serve(&args, &frame, &host, (port, health), pcscd);
+    spawn(&frame, "signs", read_signs(host.health(), signs));
+    serve(&args, &frame, &host, (port, health, runtime), pcscd);
     tracing::info!(
         device = args.device_name,
         agent = args.agent_name,
-        port = args.port,
+        health = %addresses.0,
+        grpc = %addresses.1,
         "serving"
     );
     let ended = frame.run().await;
@@ -120,12 +116,28 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     Ok(ended?)
 }
 
+fn settings(args: &ServeArgs, wanted: Wanted, frame: &Frame) -> io::Result<Settings> {
+    let program = Program {
+        path: std::env::current_exe()?,
+        arguments: vec!["module".into()],
+        environment: Vec::new(),
+        output: args.output(),
+    };
+    Ok(Settings {
+        limits: args.limits.limits(),
+        deadline: args.module_deadline,
+        runtime: args.runtime_dir.clone().unwrap_or_else(usual_folder),
+        liveness: frame.liveness().clone(),
+        ..Settings::new(program, args.pkcs11_library.clone(), wanted)
+    })
+}
+
 /// Starts what serves: calls, probes, and the passes that lists are answered from.
 fn serve(
     args: &ServeArgs,
     frame: &Frame,
     host: &Arc<Host>,
-    (port, health): (Port, TcpListener),
+    (port, health, runtime): (Port, TcpListener, PathBuf),
     pcscd: Option<watch::Receiver<bool>>,
 ) {
     let (supervisor, shutdown) = (frame.supervisor(), frame.shutdown());
@@ -146,25 +158,27 @@ fn serve(
     let service = Arc::new(Service::new(host.clone(), catalogue.clone(), meters));
     let passes = catalogue.run(host.clone(), args.passes(), shutdown.token());
     supervisor.spawn("passes", passes);
+    let local = serve_local(service.clone(), host.health(), runtime, shutdown.token());
+    supervisor.spawn("socket", local);
     supervisor.spawn("grpc", port.serve(service, shutdown.token()));
 }
 
-async fn port(args: &ServeArgs) -> Result<Port, ServeError> {
+async fn port(args: &ServeArgs, listener: TcpListener) -> Result<Port, ServeError> {
     let files = TlsFiles {
         identity: Some((args.tls_cert_file.clone(), args.tls_key_file.clone())),
         trust: args.tls_client_ca_file.clone(),
     };
-    let listener = listen(args.port).await?;
     Ok(Port::open(listener, Certificates::of(files)).await?)
 }
 
-fn run_pcscd(path: &Path, missed: watch::Receiver<bool>, frame: &Frame) -> watch::Receiver<bool> {
+fn run_pcscd(args: &ServeArgs, signs: watch::Receiver<Signs>, frame: &Frame) -> watch::Receiver<bool> {
     let (runs, seen) = watch::channel(false);
-    let pcscd = Pcscd::at(path);
+    let mut pcscd = Pcscd::at(&args.pcscd);
+    pcscd.program.output = args.output();
     // The module is given back first.
     frame
         .supervisor()
-        .spawn_attendant("pcscd", |stop| pcscd.run(missed, runs, stop));
+        .spawn_attendant("pcscd", |stop| pcscd.run(signs, runs, stop));
     seen
 }
 

@@ -5,6 +5,7 @@
 //! manager makes its connections anew when it gets a new certificate, so none of its calls ends by that.
 
 mod guarded;
+mod local;
 
 use std::convert::Infallible;
 use std::io;
@@ -16,6 +17,7 @@ use futures::stream::unfold;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
+use tonic::transport::server::Router;
 use trustplane_api::hsm::v1::MANAGER;
 use trustplane_api::hsm::v1::hsm_agent_server::HsmAgentServer;
 use trustplane_process::tls::{
@@ -24,6 +26,8 @@ use trustplane_process::tls::{
 
 use crate::service::Service;
 use guarded::Guarded;
+pub(crate) use local::is_ours;
+pub use local::serve_local;
 
 /// Larger than the largest secret with its metadata and all that goes round it.
 const LARGEST_MESSAGE: usize = 2 * 1024 * 1024;
@@ -99,20 +103,22 @@ impl Port {
 
     /// Serves until `stop`, and then lets calls end that are under way.
     pub async fn serve(self, service: Arc<Service>, stop: CancellationToken) -> Result<(), ServerError> {
-        let service = HsmAgentServer::from_arc(service).max_decoding_message_size(LARGEST_MESSAGE);
-        let server = Server::builder()
-            .concurrency_limit_per_connection(CALLS)
-            .http2_keepalive_interval(Some(PING))
-            .http2_keepalive_timeout(Some(PING_ANSWER))
-            .add_service(service)
-            .serve_with_incoming_shutdown(
-                connections(self.listener, self.clients, self.poll),
-                stop.cancelled(),
-            );
+        let connections = connections(self.listener, self.clients, self.poll);
+        let server = router(service).serve_with_incoming_shutdown(connections, stop.cancelled());
         let follow = self.follower.run(self.poll, stop.clone());
         let (served, ()) = tokio::join!(server, follow);
         Ok(served?)
     }
+}
+
+/// The service, as it is served to whomever.
+fn router(service: Arc<Service>) -> Router {
+    let service = HsmAgentServer::from_arc(service).max_decoding_message_size(LARGEST_MESSAGE);
+    Server::builder()
+        .concurrency_limit_per_connection(CALLS)
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PING_ANSWER))
+        .add_service(service)
 }
 
 /// Connections whose handshake is done. An error of the listener is no end.

@@ -1,7 +1,7 @@
 //! The service `hsm.v1.HSMAgent` over the token.
 
 mod changes;
-mod convert;
+pub(crate) mod convert;
 mod reads;
 mod status;
 

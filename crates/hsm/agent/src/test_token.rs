@@ -1,10 +1,12 @@
-//! `trustplane-agent test-token`: one token, without a cluster, a service or a child process.
+//! `trustplane-agent test-token`: one token, without a cluster.
 //!
-//! What it changes it changes as the agent does, behind the journal. A PIN is tried once at most.
+//! If an agent on this machine holds the token, the tool asks that one; else it holds the token itself and opens it, without a
+//! service or a child process. What it changes it changes as the agent does, behind the journal. A PIN is tried once at most.
 
 mod args;
 mod bench;
 mod explain;
+mod opened;
 mod secrets;
 mod tokens;
 
@@ -15,6 +17,9 @@ use zeroize::Zeroizing;
 
 pub use args::{Action, TestTokenArgs};
 pub use explain::TestTokenError;
+use opened::{Opened, Own, Served};
+
+use crate::hold::{Hold, HoldError, Place, usual_folder};
 
 /// Does what was asked, and prints what came of it.
 pub fn run(
@@ -33,23 +38,23 @@ pub fn run(
         }
         action => {
             let chosen = choose(args, &module)?;
-            let mut store = open(args, &module, &chosen, pin.as_ref())?;
-            act(action, &mut store, out)
+            let mut token = open(args, &module, &chosen, pin.as_ref(), out)?;
+            act(action, &mut *token, out)
         }
     }
 }
 
-fn act(action: &Action, store: &mut Store<'_>, out: &mut impl Write) -> Result<(), TestTokenError> {
+fn act(action: &Action, token: &mut dyn Opened, out: &mut impl Write) -> Result<(), TestTokenError> {
     match action {
-        Action::List => secrets::list(store, out),
-        Action::Read { path, key, show } => secrets::read(store, path, key.as_deref(), *show, out),
+        Action::List => secrets::list(token, out),
+        Action::Read { path, key, show } => secrets::read(token, path, key.as_deref(), *show, out),
         Action::Write {
             path,
             from_file,
             from_literal,
-        } => secrets::write(store, path, from_file, from_literal, out),
-        Action::Delete { path, key, purge } => secrets::delete(store, path, key.as_deref(), *purge, out),
-        Action::Benchmark { count, size } => bench::run(store, *count, *size as usize, out),
+        } => secrets::write(token, path, from_file, from_literal, out),
+        Action::Delete { path, key, purge } => secrets::delete(token, path, key.as_deref(), *purge, out),
+        Action::Benchmark { count, size } => bench::run(token, *count, *size as usize, out),
         Action::Info | Action::Init { .. } => Ok(()),
     }
 }
@@ -81,31 +86,64 @@ fn pin(args: &TestTokenArgs, input: &mut impl BufRead) -> Result<Option<Pin>, Te
 /// The token that is meant, or the only one.
 fn choose(args: &TestTokenArgs, module: &Module) -> Result<TokenInfo, TestTokenError> {
     let inventory = module.inventory()?;
-    let selector = Selector::of(args.token_serial.as_deref(), args.token_label.as_deref(), None);
-    if let Some(selector) = selector {
-        return Ok(inventory.choose(&selector)?.clone());
-    }
-    let in_slot = |slot: u64| inventory.tokens.iter().find(|token| token.slot == slot);
-    match (args.slot, &inventory.tokens[..]) {
-        (Some(slot), _) => in_slot(slot).cloned().ok_or_else(|| TestTokenError::Slot {
-            slot,
-            seen: explain::seen(&inventory),
-        }),
-        (None, [token]) => Ok(token.clone()),
-        (None, _) => Err(TestTokenError::Argument(format!(
-            "say which token, by --token-serial, --token-label or --slot; there is {}",
+    let [serial, label, reader] =
+        [&args.token_serial, &args.token_label, &args.reader_serial].map(Option::as_deref);
+    let Some(selector) = Selector::of(serial, label, reader) else {
+        let in_slot = |slot: u64| inventory.tokens.iter().find(|token| token.slot == slot);
+        return match (args.slot, &inventory.tokens[..]) {
+            (Some(slot), _) => in_slot(slot).cloned().ok_or_else(|| TestTokenError::Slot {
+                slot,
+                seen: explain::seen(&inventory),
+            }),
+            (None, [token]) => Ok(token.clone()),
+            (None, _) => Err(TestTokenError::Argument(format!(
+                "say which token, by --token-serial, --token-label or --slot; there is {}",
+                explain::seen(&inventory)
+            ))),
+        };
+    };
+    let chosen = inventory.choose(&selector)?;
+    match args.slot {
+        Some(slot) if slot != chosen.slot => Err(TestTokenError::Argument(format!(
+            "the token with {selector} is in slot {}, not in slot {slot}; leave --slot out, or name the token in that slot: there is {}",
+            chosen.slot,
             explain::seen(&inventory)
         ))),
+        _ => Ok(chosen.clone()),
     }
 }
 
-/// Logs in, once.
+/// Where others meet us over a token.
+fn place(args: &TestTokenArgs, token: &TokenInfo) -> Place {
+    let folder = args.runtime_dir.clone().unwrap_or_else(usual_folder);
+    Place::of(&folder, token)
+}
+
+/// The right to open the token.
+fn hold(place: &Place) -> Result<Hold, HoldError> {
+    place.take(&format!(
+        "trustplane-agent test-token, process {}",
+        std::process::id()
+    ))
+}
+
+/// Has the token opened: by the agent that holds it, or by ourselves.
 fn open<'module>(
     args: &TestTokenArgs,
     module: &'module Module,
     chosen: &TokenInfo,
     pin: Option<&Pin>,
-) -> Result<Store<'module>, TestTokenError> {
+    out: &mut impl Write,
+) -> Result<Box<dyn Opened + 'module>, TestTokenError> {
+    let place = place(args, chosen);
+    let hold = match hold(&place) {
+        Ok(hold) => hold,
+        Err(held @ HoldError::Held { .. }) => {
+            let served = Served::by(&place)?.ok_or(held)?;
+            return Ok(Box::new(served));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let pin = pin.ok_or(TestTokenError::NoPin)?;
     let attempt = match args.try_anyway {
         true => Attempt::Ordered,
@@ -116,5 +154,9 @@ fn open<'module>(
         let tries = token.info().ok().map(|info| info.pin_tries);
         explain::login(error, tries)
     })?;
-    Ok(Store::open(token, args.limits.limits())?)
+    let mut store = Store::open(token, args.limits.limits())?;
+    for ended in store.interrupted() {
+        writeln!(out, "a change was interrupted: {}", crate::child::told(&ended))?;
+    }
+    Ok(Box::new(Own { store, _hold: hold }))
 }

@@ -66,19 +66,24 @@ impl From<Description> for Entry {
     }
 }
 
+/// Where a token is looked for, and where it is held.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Search {
+    pub module: PathBuf,
+    pub wanted: Wanted,
+    /// Where processes meet over a token.
+    pub runtime: PathBuf,
+}
+
 /// A request. PINs and values are in the frame beside it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Load the module or initialise it again, and find the token. No PIN is tried.
-    Find {
-        module: PathBuf,
-        wanted: Wanted,
-    },
+    /// Load the module or initialise it again, find the token, and hold it. No PIN is tried.
+    Find(Search),
     /// The same for the one token that nobody uses yet.
-    FindBlank {
-        module: PathBuf,
-        wanted: Wanted,
-    },
+    FindBlank(Search),
+    /// Let go of the token that was found, for others who want to open it.
+    LetGo,
     /// Make the token that was found ours, with the security officer's PIN and the user's beside.
     Provision {
         label: String,
@@ -117,11 +122,9 @@ pub(crate) enum Request {
     Purge {
         path: String,
         version: u64,
+        epoch: Option<u64>,
     },
-    List,
-    Capacity,
     Generation,
-    Refresh,
     /// Initialise the module again, log in with the PIN beside, read everything, and go on serving the same token.
     Renew {
         #[serde(with = "remote::LimitsDef")]
@@ -145,8 +148,9 @@ impl Request {
     pub fn opens(&self) -> bool {
         matches!(
             self,
-            Self::Find { .. }
-                | Self::FindBlank { .. }
+            Self::Find(_)
+                | Self::FindBlank(_)
+                | Self::LetGo
                 | Self::Provision { .. }
                 | Self::LogIn { .. }
                 | Self::Serve { .. }
@@ -165,15 +169,28 @@ impl Request {
     }
 }
 
-/// An answer. Values are in the frame beside it.
+/// A reply, and what became of changes that were interrupted, by path, as far as that was found on the way.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub reply: Reply,
+    pub interrupted: Vec<String>,
+}
+
+impl From<Message<Reply>> for Message<Answer> {
+    fn from(Message { head, secrets }: Message<Reply>) -> Self {
+        let (reply, interrupted) = (head, Vec::new());
+        Self {
+            head: Answer { reply, interrupted },
+            secrets,
+        }
+    }
+}
+
+/// What a request is replied. Values are in the frame beside it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Done,
     Found(#[serde(with = "remote::TokenInfoDef")] TokenInfo),
-    /// The token serves; what became of changes that were interrupted, by path.
-    Serving {
-        interrupted: Vec<String>,
-    },
     /// The login failed.
     NotLoggedIn {
         failure: Failure,
@@ -185,15 +202,11 @@ pub(crate) enum Reply {
         #[serde(with = "remote::MetadataDef")]
         metadata: Metadata,
     },
-    /// What a change has left of a secret, and the generation that it has left.
+    /// What a change has left of a secret, which is nothing after a purge, and of the token.
     Changed {
-        entry: Entry,
-        #[serde(with = "remote::GenerationDef")]
-        generation: Generation,
+        entry: Option<Entry>,
+        left: Left,
     },
-    /// Nothing is left of a secret.
-    Purged(#[serde(with = "remote::GenerationDef")] Generation),
-    List(Vec<(String, Result<Entry, Failure>)>),
     Survey {
         entries: Vec<(String, Result<Entry, Failure>)>,
         #[serde(with = "remote::CapacityDef")]
@@ -201,9 +214,19 @@ pub(crate) enum Reply {
         #[serde(with = "remote::GenerationDef")]
         generation: Generation,
     },
-    Capacity(#[serde(with = "remote::CapacityDef")] Capacity),
     Generation(#[serde(with = "remote::GenerationDef")] Generation),
     Failed(Failure),
+}
+
+/// What a change has left of the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// How often we have changed it.
+    #[serde(with = "remote::GenerationDef")]
+    pub generation: Generation,
+    /// How much it holds. Of its memory nothing is known.
+    #[serde(with = "remote::CapacityDef")]
+    pub capacity: Capacity,
 }
 
 /// What became of the PIN.

@@ -140,14 +140,7 @@ pub(crate) fn put<H: Clone>(
     }
     check_secret(&secret.data).map_err(|source| limit(path, source))?;
     let epoch = secret.metadata.stamp.epoch;
-    let known = contents.epoch();
-    if let Some(given) = epoch.filter(|given| *given < known) {
-        return Err(WriteError::Epoch {
-            path: path.clone(),
-            given,
-            known,
-        });
-    }
+    is_current(contents, path, epoch)?;
     if let Some((label, other)) = contents.occupant(path, &secret.data) {
         return Err(WriteError::Occupied {
             path: path.clone(),
@@ -163,9 +156,11 @@ pub fn purge<H: Clone>(
     contents: &Contents<'_, H>,
     path: &SecretPath,
     version: u64,
+    epoch: Option<u64>,
     limits: &Limits,
 ) -> Result<Vec<Op<H>>, WriteError> {
     is_settled(contents, path)?;
+    is_current(contents, path, epoch)?;
     let stamp = contents.stamp(path)?;
     if !stamp.is_some_and(|stamp| stamp.deleted && stamp.version == version) {
         return Err(WriteError::NoTombstone {
@@ -173,7 +168,24 @@ pub fn purge<H: Clone>(
             version,
         });
     }
-    plan(contents, path, &[], None, limits)
+    plan(contents, path, &[], epoch, limits)
+}
+
+/// Whether no other writer has followed this one.
+fn is_current<H>(
+    contents: &Contents<'_, H>,
+    path: &SecretPath,
+    epoch: Option<u64>,
+) -> Result<(), WriteError> {
+    let known = contents.epoch();
+    match epoch.filter(|given| *given < known) {
+        None => Ok(()),
+        Some(given) => Err(WriteError::Epoch {
+            path: path.clone(),
+            given,
+            known,
+        }),
+    }
 }
 
 pub(crate) fn is_settled<H: Clone>(contents: &Contents<'_, H>, path: &SecretPath) -> Result<(), WriteError> {

@@ -170,11 +170,11 @@ impl<'module> Store<'module> {
         Ok(Description::of(&secret))
     }
 
-    /// Removes what is left of a secret that was deleted in this version.
-    pub fn purge(&mut self, path: &SecretPath, version: u64) -> Result<(), StoreError> {
+    /// Removes what is left of a secret that was deleted in this version, for a writer of this epoch.
+    pub fn purge(&mut self, path: &SecretPath, version: u64, epoch: Option<u64>) -> Result<(), StoreError> {
         let limits = self.limits;
         self.make(path, BTreeSet::new(), true, |contents| {
-            Ok((purge(contents, path, version, &limits)?, ()))
+            Ok((purge(contents, path, version, epoch, &limits)?, ()))
         })
     }
 
@@ -188,6 +188,16 @@ impl<'module> Store<'module> {
             room: self.limits.room(&usage),
             memory,
         })
+    }
+
+    /// How much the token holds by what was seen and changed last. The token is not asked, so nothing is known of its memory.
+    pub fn known_capacity(&self) -> Capacity {
+        let usage = Contents::of(&self.objects.found).usage();
+        Capacity {
+            usage,
+            room: self.limits.room(&usage),
+            memory: Memory::default(),
+        }
     }
 
     /// The generation of the token: new after each change of ours.

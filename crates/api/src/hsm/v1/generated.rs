@@ -238,6 +238,9 @@ pub struct PurgeSecretRequest {
     /// The version in which it was deleted.
     #[prost(uint64, tag = "2")]
     pub version: u64,
+    /// The epoch of the writer. The token takes none that is lower than the highest it has seen.
+    #[prost(uint64, optional, tag = "16")]
+    pub epoch: ::core::option::Option<u64>,
 }
 /// It was removed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

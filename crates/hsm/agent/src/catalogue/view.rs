@@ -11,7 +11,7 @@ use trustplane_hsm_token::Capacity;
 use super::Change;
 use crate::error::AgentError;
 use crate::host::{Listing, Survey};
-use crate::wire::Entry;
+use crate::wire::{Entry, Left};
 
 /// What is on the token, as far as we know.
 #[derive(Debug)]
@@ -65,9 +65,15 @@ impl View {
         }
     }
 
-    /// Takes a change into account that has left this generation.
-    pub fn apply(&mut self, generation: Generation, change: Change) {
-        self.generation = self.generation.max(generation);
+    /// Takes a change into account that has left this. What it says of the token counts if no later change has spoken.
+    pub fn apply(&mut self, left: Left, change: Change) {
+        if left.generation >= self.generation {
+            self.generation = left.generation;
+            self.capacity = Capacity {
+                memory: self.capacity.memory,
+                ..left.capacity
+            };
+        }
         self.revision = None;
         match change {
             Change::Put(path, entry) => {
@@ -261,7 +267,10 @@ mod tests {
     fn a_revision_changes_with_anything_in_the_list_and_comes_back_with_it() {
         let mut view = view(&[("a", false)]);
         let first = view.page(&Query::default()).revision;
-        let next = Generation { counter: 1, epoch: 0 };
+        let next = Left {
+            generation: Generation { counter: 1, epoch: 0 },
+            capacity: view.capacity,
+        };
         let mut seen = vec![first.clone()];
         let put = |version, deleted| Change::Put(path("a"), Box::new(entry(version, deleted)));
         let other = Change::Put(path("b"), Box::new(entry(1, false)));
@@ -277,7 +286,7 @@ mod tests {
             unless: Some(first.clone()),
             ..Query::default()
         });
-        assert_eq!((page.revision, page.generation), (first, next));
+        assert_eq!((page.revision, page.generation), (first, next.generation));
         assert!(page.entries.is_none());
     }
 }

@@ -1,17 +1,15 @@
 //! A token that nobody uses yet, which is made ours.
 
-use std::path::Path;
-
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::{Selector, TokenError, TokenInfo};
 
 use super::{Loaded, load, pin, same};
-use crate::wire::{Failure, Kind, Wanted};
+use crate::wire::{Failure, Kind, Search};
 
 /// Finds the token that is wanted, if it has no user PIN: it may be ours by half. Else the one token that nobody uses; if
 /// something is known of the one that is wanted, it must be that.
-pub(super) fn find(loaded: &mut Option<Loaded>, path: &Path, wanted: &Wanted) -> Result<TokenInfo, Failure> {
-    let loaded = load(loaded, path)?;
+pub(super) fn find(loaded: &mut Option<Loaded>, search: &Search) -> Result<TokenInfo, Failure> {
+    let (wanted, loaded) = (&search.wanted, load(loaded, &search.module)?);
     let inventory = loaded.module.inventory()?;
     let wanted_one = wanted
         .selector()
@@ -30,8 +28,7 @@ pub(super) fn find(loaded: &mut Option<Loaded>, path: &Path, wanted: &Wanted) ->
         }
     }
     let blank = blank.clone();
-    loaded.found = Some(blank.clone());
-    Ok(blank)
+    loaded.hold(blank, &search.runtime)
 }
 
 /// Makes the token that was found ours. The next order has to be to find it.
@@ -41,6 +38,7 @@ pub(super) fn provision(loaded: Option<&mut Loaded>, label: &str, secrets: &[Val
         return Err(Failure::before(failure));
     };
     let Some((loaded, blank)) = loaded.and_then(|loaded| {
+        loaded.held.as_ref()?;
         let blank = loaded.found.take()?;
         Some((loaded, blank))
     }) else {

@@ -5,7 +5,7 @@ use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::{Module, Pin, Store, TokenError, TokenInfo};
 
 use crate::frame::Message;
-use crate::wire::{self, Entry, Failure, Kind, Reply, Request};
+use crate::wire::{self, Entry, Failure, Kind, Left, Reply, Request};
 
 /// The PIN beside a request. An empty one would cost a try as well.
 pub(super) fn pin(bytes: &Value) -> Option<Pin> {
@@ -41,18 +41,12 @@ pub(super) fn carry_out(
             None => changed(store, &path, &Change::Delete(stamp), terms)?,
             Some(key) => changed(store, &path, &Change::DeleteKey(&wire::key(&key)?, stamp), terms)?,
         },
-        Request::Purge { path, version } => {
-            store.purge(&wire::path(&path)?, version)?;
-            Reply::Purged(store.known_generation()).into()
+        Request::Purge { path, version, epoch } => {
+            store.purge(&wire::path(&path)?, version, epoch)?;
+            left(store, None)
         }
-        Request::List => Reply::List(list(store)?).into(),
         Request::Survey { anew } => survey(store, anew)?.into(),
-        Request::Capacity => Reply::Capacity(store.capacity()?).into(),
         Request::Generation => Reply::Generation(store.generation()?).into(),
-        Request::Refresh => {
-            store.refresh()?;
-            Reply::Done.into()
-        }
         Request::Info => Reply::Found(info(module, found)?).into(),
         Request::ChangePin { attempt } => {
             let [Some(old), Some(new)] = [secrets.first().and_then(pin), secrets.get(1).and_then(pin)] else {
@@ -63,8 +57,9 @@ pub(super) fn carry_out(
             session.change_pin(&old, &new, attempt)?;
             Reply::Done.into()
         }
-        Request::Find { .. }
-        | Request::FindBlank { .. }
+        Request::Find(_)
+        | Request::FindBlank(_)
+        | Request::LetGo
         | Request::Provision { .. }
         | Request::LogIn { .. }
         | Request::Serve { .. }
@@ -82,11 +77,16 @@ fn changed(
     terms: Terms,
 ) -> Result<Message<Reply>, Failure> {
     let described = store.change(&wire::path(path)?, change, terms)?;
-    Ok(Reply::Changed {
-        entry: described.into(),
+    Ok(left(store, Some(described.into())))
+}
+
+/// What a change has left.
+fn left(store: &Store<'_>, entry: Option<Entry>) -> Message<Reply> {
+    let left = Left {
         generation: store.known_generation(),
-    }
-    .into())
+        capacity: store.known_capacity(),
+    };
+    Reply::Changed { entry, left }.into()
 }
 
 type Entries = Vec<(String, Result<Entry, Failure>)>;

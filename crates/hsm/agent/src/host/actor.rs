@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use trustplane_api::hsm::record::Outcome;
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::TokenInfo;
+use trustplane_process::admin::Heartbeat;
 use trustplane_process::secret::Secret;
 
 use super::faults::End;
@@ -21,8 +22,11 @@ use crate::health::{Health, Phase};
 use crate::record::Book;
 use crate::wire::{Reply, Request};
 
-/// How long a child may take to end when it is told to.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long a child may take to end when it is told to, and when it is killed.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// How often an actor shows that it is only waiting.
+const BEAT: Duration = Duration::from_secs(5);
 
 /// When to try again: never, if nothing but an order can help.
 pub(super) type Pause = Option<Duration>;
@@ -46,6 +50,10 @@ pub(super) struct Actor {
     pub process: Option<Process>,
     /// How often in a row a child has crashed or hung.
     pub failures: u32,
+    /// How often in a row one has hung.
+    pub hangs: u32,
+    /// Shows that the actor moves.
+    pub heartbeat: Heartbeat,
     /// What whoever asks is told while the token does not serve.
     pub excuse: AgentError,
 }
@@ -53,6 +61,7 @@ pub(super) struct Actor {
 impl Actor {
     pub fn new(settings: Settings, login: Login, health: watch::Sender<Health>) -> Self {
         Self {
+            heartbeat: settings.liveness.heartbeat("token", settings.stuck),
             settings,
             login,
             health,
@@ -64,6 +73,7 @@ impl Actor {
             missing: None,
             process: None,
             failures: 0,
+            hangs: 0,
             excuse: AgentError::unavailable("the token is not open yet"),
         }
     }
@@ -77,7 +87,7 @@ impl Actor {
         }
         drop(orders);
         if let Some(process) = self.process.take() {
-            drop(process.end(GRACE).await);
+            process.end(GRACE).await;
         }
         if let Some(book) = &self.book {
             book.finish(GRACE).await;
@@ -91,9 +101,13 @@ impl Actor {
     /// Opens and serves by turns, until nobody is left who could ask.
     async fn work(&mut self, orders: &mut mpsc::Receiver<Order>) {
         loop {
+            self.heartbeat.beat();
             let pause = match self.open_beside(orders).await {
                 Ok(()) => self.serve(orders).await,
-                Err(pause) => Some(pause),
+                Err(pause) => {
+                    self.let_go().await;
+                    Some(pause)
+                }
             };
             match pause {
                 Some(pause) => {
@@ -135,9 +149,11 @@ impl Actor {
     async fn idle(&mut self, orders: &mut mpsc::Receiver<Order>, pause: Pause) -> bool {
         let until = pause.map(|pause| Instant::now() + pause);
         loop {
+            self.heartbeat.beat();
             tokio::select! {
                 biased;
                 () = at(until) => return true,
+                () = sleep(BEAT) => {}
                 () = ended(&mut self.process), if self.process.is_some() => {
                     self.process = None;
                     self.health.send_modify(|health| {
@@ -160,6 +176,7 @@ impl Actor {
     /// Serves requests until something is lost; says when to open again, or nothing if nobody is left who could ask.
     async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Pause> {
         loop {
+            self.heartbeat.beat();
             let probe = Instant::now() + self.settings.probe;
             let order = tokio::select! {
                 biased;
@@ -210,7 +227,7 @@ impl Actor {
     ) -> (Result<Message<Reply>, AgentError>, Result<(), Pause>) {
         let answer = self.ask(request, self.settings.deadline).await;
         if answer.is_ok() {
-            self.failures = 0;
+            (self.failures, self.hangs) = (0, 0);
         }
         match answer {
             Ok(Message {
@@ -283,5 +300,45 @@ async fn at(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use trustplane_process::admin::Liveness;
+
+    use super::*;
+    use crate::host::Program;
+    use crate::wire::Wanted;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_that_only_waits_is_alive_and_one_that_does_not_move_is_not() {
+        let liveness = Liveness::default();
+        let alive = || liveness.report().iter().all(|(_, verdict)| verdict.is_ok());
+        let settings = Settings {
+            liveness: liveness.clone(),
+            ..Settings::new(Program::default(), "/nowhere".into(), Wanted::default())
+        };
+        let (health, _seen) = watch::channel(Health::default());
+        let (_orders, queue) = mpsc::channel(1);
+        // Without a PIN it waits for one.
+        let actor = Actor::new(settings, Login::new(None), health);
+        let mut actor = pin!(actor.run(queue, CancellationToken::new()));
+        for _ in 0..3 {
+            tokio::select! {
+                () = &mut actor => panic!("it has ended"),
+                () = sleep(HOUR) => {}
+            }
+            assert!(alive());
+        }
+        // Nothing moves it.
+        sleep(HOUR).await;
+        assert!(!alive());
+        assert!(futures::poll!(&mut actor).is_pending());
+        assert!(alive());
     }
 }

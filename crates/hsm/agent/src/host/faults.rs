@@ -5,7 +5,7 @@ use std::time::Duration;
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::Attempt;
 
-use super::actor::{Actor, Pause};
+use super::actor::{Actor, GRACE, Pause};
 use super::process::Broken;
 use crate::error::AgentError;
 use crate::frame::{Message, encode};
@@ -40,9 +40,18 @@ impl Actor {
         let Some(process) = &mut self.process else {
             return Err(self.excuse.clone());
         };
-        let end = match process.ask(&bytes, within).await {
-            Ok(answer) if renewal.is_some() => return Ok(self.renewed(answer)),
-            Ok(answer) => return Ok(answer),
+        let answer = process.ask(&bytes, within).await;
+        self.heartbeat.beat();
+        let end = match answer {
+            Ok(Message { head, secrets }) => {
+                self.note_interrupted(head.interrupted);
+                let head = head.reply;
+                let answer = Message { head, secrets };
+                return Ok(match renewal.is_some() {
+                    true => self.renewed(answer),
+                    false => answer,
+                });
+            }
             Err(Broken::Late) => End::Hang(within),
             Err(Broken::Socket(error)) => End::Crash(error.to_string()),
         };
@@ -85,7 +94,7 @@ impl Actor {
     /// Ends the child for good, and says why.
     pub async fn bury(&mut self, end: &End) -> String {
         let status = match self.process.take() {
-            Some(process) => process.kill().await.ok(),
+            Some(process) => process.kill(GRACE).await,
             None => None,
         };
         let what = match (end, status) {
@@ -94,6 +103,11 @@ impl Actor {
             (End::Crash(reason), None) => reason.clone(),
         };
         self.failures = self.failures.saturating_add(1);
+        if let End::Hang(_) = end {
+            self.hangs = self.hangs.saturating_add(1);
+        }
+        // What it hangs on is hung itself, if another child hangs on it as well.
+        let wedged = matches!(end, End::Hang(_)) && self.hangs.is_multiple_of(2);
         self.excuse = AgentError::unavailable(what.clone());
         self.report(Phase::Unavailable, |health| {
             match end {
@@ -101,8 +115,23 @@ impl Actor {
                 End::Crash(_) => health.crashes += 1,
             }
             health.process = None;
+            health.wedges += u64::from(wedged);
         });
         what
+    }
+
+    /// Tells of changes that were found interrupted, whenever they were.
+    fn note_interrupted(&self, interrupted: Vec<String>) {
+        if interrupted.is_empty() {
+            return;
+        }
+        for change in &interrupted {
+            tracing::warn!("{change}");
+        }
+        self.health.send_modify(|health| {
+            health.recoveries += interrupted.len() as u64;
+            health.interrupted = interrupted;
+        });
     }
 
     /// The first time at once, and then later and later.

@@ -11,7 +11,7 @@ use crate::child::same;
 use crate::error::{AgentError, Effect, PinProblem};
 use crate::frame::Message;
 use crate::health::Phase;
-use crate::wire::{Failure, Kind, Reply, Request, Tried, Wanted};
+use crate::wire::{Failure, Kind, Reply, Request, Search, Tried, Wanted};
 
 impl Actor {
     /// Opens the token, or says when to try again.
@@ -26,22 +26,37 @@ impl Actor {
         let token = self.find_or_provision().await?;
         let permit = self.permit(&token, attempt).await?;
         self.log_in(&token, permit).await?;
-        // It has accepted the PIN: no other one is ours.
+        // It has accepted the PIN: no other one is ours, and none is made ours any more.
         self.token = Some(token.clone());
+        self.provision = None;
         let limits = self.settings.limits;
         match self.ask_to_open(&Request::Serve { limits }.into()).await?.head {
-            Reply::Serving { interrupted } => self.serving(token, interrupted),
+            Reply::Done => self.serving(token),
             Reply::Failed(failure) => return Err(self.miss(failure)),
             _ => return Err(self.miss(senseless())),
         }
         Ok(())
     }
 
-    pub(super) async fn find(&mut self) -> Result<TokenInfo, Pause> {
-        let find = Request::Find {
+    /// Lets go of a token that could not be opened: what we do not serve others may look at.
+    pub async fn let_go(&mut self) {
+        if self.process.is_some() {
+            // A child that does not answer is ended by that, and holds nothing any more.
+            drop(self.ask_to_open(&Request::LetGo.into()).await);
+        }
+    }
+
+    /// Where this token is looked for, and where it is held.
+    pub(super) fn search(&self, wanted: Wanted) -> Search {
+        Search {
             module: self.settings.module.clone(),
-            wanted: self.wanted(),
-        };
+            wanted,
+            runtime: self.settings.runtime.clone(),
+        }
+    }
+
+    pub(super) async fn find(&mut self) -> Result<TokenInfo, Pause> {
+        let find = Request::Find(self.search(self.wanted()));
         let found = match self.ask_to_open(&find.into()).await?.head {
             Reply::Found(found) => found,
             Reply::Failed(failure) => return Err(self.miss(failure)),
@@ -134,16 +149,12 @@ impl Actor {
         answer.map_err(|_| self.pause_to_start())
     }
 
-    fn serving(&self, token: TokenInfo, interrupted: Vec<String>) {
-        for change in &interrupted {
-            tracing::warn!(serial = token.serial, "{change}");
-        }
+    fn serving(&self, token: TokenInfo) {
         tracing::info!(serial = token.serial, label = token.label, "the token is served");
         self.health.send_modify(|health| {
             health.phase = Phase::Serving;
             health.provisioning = None;
             health.token = Some(token);
-            health.interrupted = interrupted;
         });
     }
 
@@ -153,8 +164,8 @@ impl Actor {
         self.excuse = failure.error(Effect::None);
         self.report(Phase::Unavailable, |_| {});
         Some(match kind {
-            // It may be back any moment.
-            Kind::Unavailable => self.settings.retry,
+            // It may be back any moment, or let go.
+            Kind::Unavailable | Kind::Held => self.settings.retry,
             _ => self.settings.backoff.max,
         })
     }

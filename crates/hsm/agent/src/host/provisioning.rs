@@ -12,7 +12,7 @@ use trustplane_process::secret::Secret;
 use super::actor::{Actor, Pause};
 use super::opening::senseless;
 use super::permit::{identity, outcome_of};
-use crate::error::PinProblem;
+use crate::error::{AgentError, PinProblem};
 use crate::frame::Message;
 use crate::health::Provisioning;
 use crate::record::{Asked, Denial, Grant};
@@ -36,6 +36,10 @@ impl Actor {
         if is_ours || self.token.is_some() || self.process.is_none() {
             return found;
         }
+        // It is there, in the hands of another process: no other one is made in its place.
+        if found.is_err() && matches!(self.excuse, AgentError::Held(_)) {
+            return found;
+        }
         let (Some(provision), Some(_)) = (self.provision.clone(), &self.book) else {
             return found;
         };
@@ -51,10 +55,7 @@ impl Actor {
 
     /// Makes the one blank token ours; says whether it did.
     async fn provision(&mut self, provision: &Provision) -> Result<bool, Pause> {
-        let find = Request::FindBlank {
-            module: self.settings.module.clone(),
-            wanted: self.settings.wanted.clone(),
-        };
+        let find = Request::FindBlank(self.search(self.settings.wanted.clone()));
         let blank = match self.ask_to_open(&find.into()).await?.head {
             Reply::Found(blank) => blank,
             Reply::Failed(failure) => return Ok(self.skipped(failure.text)),

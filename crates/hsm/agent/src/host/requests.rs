@@ -14,7 +14,7 @@ use trustplane_process::secret::Secret as Hidden;
 use crate::error::{AgentError, Effect};
 use crate::frame::Message;
 use crate::host::Host;
-use crate::wire::{self, Entry, Failure, Reply, Request};
+use crate::wire::{self, Entry, Failure, Left, Reply, Request};
 
 /// Every path with what is to be said of its secret without values, or why it cannot be read.
 pub type Listing = BTreeMap<SecretPath, Result<Entry, AgentError>>;
@@ -24,8 +24,8 @@ pub type Listing = BTreeMap<SecretPath, Result<Entry, AgentError>>;
 pub struct Changed {
     /// Of the secret.
     pub entry: Entry,
-    /// How often we have changed the token.
-    pub generation: Generation,
+    /// Of the token.
+    pub left: Left,
 }
 
 /// All that is to be known of a token at one moment.
@@ -85,19 +85,17 @@ impl Host {
         .await
     }
 
-    /// Removes what is left of a secret that was deleted in this version, and says which generation that has left.
-    pub async fn purge(&self, path: &SecretPath, version: u64) -> Result<Generation, AgentError> {
+    /// Removes what is left of a secret that was deleted in this version, for a writer of this epoch.
+    pub async fn purge(
+        &self,
+        path: &SecretPath,
+        version: u64,
+        epoch: Option<u64>,
+    ) -> Result<Left, AgentError> {
         let path = text(path);
-        match self.ask(Request::Purge { path, version }).await?.head {
-            Reply::Purged(generation) => Ok(generation),
-            _ => Err(senseless()),
-        }
-    }
-
-    /// Every secret, those that were deleted among them.
-    pub async fn list(&self) -> Result<Listing, AgentError> {
-        match self.ask(Request::List).await?.head {
-            Reply::List(entries) => listing(entries),
+        let purge = Request::Purge { path, version, epoch };
+        match self.ask(purge).await?.head {
+            Reply::Changed { left, .. } => Ok(left),
             _ => Err(senseless()),
         }
     }
@@ -125,25 +123,12 @@ impl Host {
         self.order(Request::Renew { limits }).await
     }
 
-    /// How much the token holds.
-    pub async fn capacity(&self) -> Result<Capacity, AgentError> {
-        match self.ask(Request::Capacity).await?.head {
-            Reply::Capacity(capacity) => Ok(capacity),
-            _ => Err(senseless()),
-        }
-    }
-
     /// The generation of the token: new after each change of ours.
     pub async fn generation(&self) -> Result<Generation, AgentError> {
         match self.ask(Request::Generation).await?.head {
             Reply::Generation(generation) => Ok(generation),
             _ => Err(senseless()),
         }
-    }
-
-    /// Reads every object again.
-    pub async fn refresh(&self) -> Result<(), AgentError> {
-        self.order(Request::Refresh).await
     }
 
     /// What the token says of itself now.
@@ -171,7 +156,10 @@ impl Host {
 
     async fn change(&self, request: impl Into<Message<Request>>) -> Result<Changed, AgentError> {
         match self.ask(request).await?.head {
-            Reply::Changed { entry, generation } => Ok(Changed { entry, generation }),
+            Reply::Changed {
+                entry: Some(entry),
+                left,
+            } => Ok(Changed { entry, left }),
             _ => Err(senseless()),
         }
     }

@@ -10,6 +10,7 @@ use trustplane_kit::clients::KubeArgs;
 use trustplane_process::args::{CommonArgs, duration};
 
 use crate::catalogue::{Passes, Renewal};
+use crate::host::Output;
 use crate::kubernetes::RecordRef;
 use crate::pin_secret::PinRef;
 use crate::wire::Wanted;
@@ -64,6 +65,13 @@ pub struct ServeArgs {
     /// How long the module may take for one request
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration, help_heading = "Token")]
     pub module_deadline: Duration,
+    /// Where processes that want to open the token meet, so that one of them holds it: a lock and a socket are made there. Without
+    /// this, the directory for temporary files
+    #[arg(long, value_name = "DIRECTORY", help_heading = "Token")]
+    pub runtime_dir: Option<PathBuf>,
+    /// Log what the module and pcscd print. With their debugging on, that may hold PINs
+    #[arg(long, help_heading = "Token")]
+    pub show_module_output: bool,
     /// pcscd to run beside the module, or off
     #[arg(long, value_name = "FILE", default_value = "off", help_heading = "Token")]
     pub pcscd: PathBuf,
@@ -108,10 +116,10 @@ pub struct ServeArgs {
     )]
     pub so_pin_file: PathBuf,
 
-    /// Port of the gRPC service
+    /// Port of the gRPC service; 0 for one that is free, which the log tells
     #[arg(long, default_value_t = 9090, help_heading = "Ports")]
     pub port: u16,
-    /// Port of probes and metrics
+    /// Port of probes and metrics; 0 for one that is free, which the log tells
     #[arg(long, default_value_t = 8093, help_heading = "Ports")]
     pub health_port: u16,
     /// Our certificate
@@ -202,6 +210,14 @@ impl ServeArgs {
             reader_serial: given(&self.reader_serial),
         };
         (wanted != Wanted::default()).then_some(wanted)
+    }
+
+    /// What becomes of what foreign programs print.
+    pub fn output(&self) -> Output {
+        match self.show_module_output {
+            true => Output::Shown,
+            false => Output::Counted,
+        }
     }
 
     /// How the token is read through.

@@ -91,9 +91,11 @@ impl Service {
     pub(super) async fn purge(&self, request: PurgeSecretRequest) -> Result<PurgeSecretResponse, AgentError> {
         let path = convert::path(&request.path)?;
         let version = convert::number("the version", request.version)?;
+        let epoch = request.epoch.map(|epoch| convert::number("the epoch", epoch));
         let doubt = Doubt::about(&self.catalogue);
-        let generation = doubt.settle(self.host.purge(&path, version).await)?;
-        self.catalogue.changed(generation, Change::Remove(path));
+        let purged = self.host.purge(&path, version, epoch.transpose()?).await;
+        self.catalogue
+            .changed(doubt.settle(purged)?, Change::Remove(path));
         Ok(PurgeSecretResponse {})
     }
 
@@ -104,9 +106,9 @@ impl Service {
         work: impl Future<Output = Result<Changed, AgentError>>,
     ) -> Result<Entry, AgentError> {
         let doubt = Doubt::about(&self.catalogue);
-        let Changed { entry, generation } = doubt.settle(work.await)?;
+        let Changed { entry, left } = doubt.settle(work.await)?;
         let change = Change::Put(path.clone(), Box::new(entry.clone()));
-        self.catalogue.changed(generation, change);
+        self.catalogue.changed(left, change);
         Ok(entry)
     }
 }

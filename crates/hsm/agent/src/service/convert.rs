@@ -1,14 +1,15 @@
 //! Messages as the core has them, and back. What passes here has one place on a token.
 
 use trustplane_api::hsm::v1::{
-    Capacity as CapacityMessage, Expectation, Generation as GenerationMessage, HsmInfo, SecretData,
-    SecretEntry, SecretMetadata, expectation::Found,
+    Capacity as CapacityMessage, Expectation, Generation as GenerationMessage, HsmInfo, ReadSecretResponse,
+    SecretData, SecretEntry, SecretMetadata, expectation::Found,
 };
+use trustplane_hsm_core::checksum::{DataDigest, checksum};
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::limits::check_secret;
 use trustplane_hsm_core::metadata::Metadata;
 use trustplane_hsm_core::path::{KeyName, SecretPath};
-use trustplane_hsm_core::secret::{Data, Value};
+use trustplane_hsm_core::secret::{Data, Secret, Value};
 use trustplane_hsm_core::version::{Expected, HIGHEST, Stamp, VERSION};
 use trustplane_hsm_token::{Capacity, TokenInfo};
 
@@ -90,6 +91,25 @@ pub(super) fn metadata_message(metadata: &Metadata) -> SecretMetadata {
     }
 }
 
+/// All of a secret.
+pub(crate) fn secret(secret: &Secret) -> ReadSecretResponse {
+    let stamp = &secret.metadata.stamp;
+    let values = secret.data.iter();
+    ReadSecretResponse {
+        metadata: Some(metadata_message(&secret.metadata)),
+        version: stamp.version,
+        checksum: checksum(&secret.data),
+        digest: DataDigest::of(&secret.data).to_hex(),
+        epoch: stamp.epoch,
+        deleted: stamp.deleted,
+        secret_data: Some(SecretData {
+            data: values
+                .map(|(key, value)| (key.as_str().to_owned(), value.expose().to_vec()))
+                .collect(),
+        }),
+    }
+}
+
 /// What the writer expects, if it does.
 pub(super) fn expected(message: Option<Expectation>) -> Result<Option<Expected>, AgentError> {
     match message.map(|message| message.found) {
@@ -115,7 +135,7 @@ pub(super) fn generation(generation: Generation) -> GenerationMessage {
     }
 }
 
-pub(super) fn capacity(capacity: &Capacity) -> CapacityMessage {
+pub(crate) fn capacity(capacity: &Capacity) -> CapacityMessage {
     let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     CapacityMessage {
         slots_used: wide(capacity.usage.objects),
@@ -137,7 +157,7 @@ pub(super) fn info(token: TokenInfo) -> HsmInfo {
     }
 }
 
-pub(super) fn entry(path: &SecretPath, entry: Result<Entry, AgentError>) -> SecretEntry {
+pub(crate) fn entry(path: &SecretPath, entry: Result<Entry, AgentError>) -> SecretEntry {
     let path = path.as_str().to_owned();
     match entry {
         Ok(entry) => SecretEntry {

@@ -3,15 +3,16 @@
 use trustplane_api::hsm::v1::{
     GetChecksumRequest, GetChecksumResponse, GetInfoRequest, GetInfoResponse, HealthRequest, HealthResponse,
     IsConnectedRequest, IsConnectedResponse, ListSecretsRequest, ListSecretsResponse, ReadMetadataRequest,
-    ReadMetadataResponse, ReadSecretRequest, ReadSecretResponse, SecretData,
+    ReadMetadataResponse, ReadSecretRequest, ReadSecretResponse,
 };
-use trustplane_hsm_core::checksum::{DataDigest, checksum};
+use trustplane_hsm_core::checksum::checksum;
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::secret::Secret;
 
 use super::{Service, convert};
 use crate::catalogue::Query;
 use crate::error::AgentError;
+use crate::health::Phase;
 
 /// The most entries of a page.
 const MOST: usize = 10_000;
@@ -33,21 +34,7 @@ impl Service {
         if secret.is_deleted() && !request.include_deleted {
             return Err(deleted(&path));
         }
-        let stamp = &secret.metadata.stamp;
-        let values = secret.data.iter();
-        Ok(ReadSecretResponse {
-            metadata: Some(convert::metadata_message(&secret.metadata)),
-            version: stamp.version,
-            checksum: checksum(&secret.data),
-            digest: DataDigest::of(&secret.data).to_hex(),
-            epoch: stamp.epoch,
-            deleted: stamp.deleted,
-            secret_data: Some(SecretData {
-                data: values
-                    .map(|(key, value)| (key.as_str().to_owned(), value.expose().to_vec()))
-                    .collect(),
-            }),
-        })
+        Ok(convert::secret(&secret))
     }
 
     pub(super) async fn metadata(
@@ -76,11 +63,8 @@ impl Service {
     }
 
     pub(super) async fn list(&self, request: ListSecretsRequest) -> Result<ListSecretsResponse, AgentError> {
-        let serving = self.host.health().borrow().is_serving();
-        if !serving {
-            // It has an excuse, which is better than what we know of a token that is not there.
-            self.host.generation().await?;
-        }
+        // Of a token that is gone nothing is told from memory.
+        self.host.info().await?;
         let size = usize::try_from(request.page_size).unwrap_or(MOST);
         let given = |text: String| Some(text).filter(|text| !text.is_empty());
         let query = Query {
@@ -113,21 +97,34 @@ impl Service {
     }
 
     pub(super) async fn connected(&self, _: IsConnectedRequest) -> Result<IsConnectedResponse, AgentError> {
-        let connected = self.host.health().borrow().is_serving();
+        let connected = self.fault().await.is_none();
         Ok(IsConnectedResponse { connected })
     }
 
     pub(super) async fn condition(&self, _: HealthRequest) -> Result<HealthResponse, AgentError> {
-        let health = self.host.health().borrow().clone();
-        let (status, message) = match health.is_serving() {
-            true => ("healthy", "the token is served".to_owned()),
-            false => ("degraded", health.fault.unwrap_or_default()),
+        let (status, message) = match self.fault().await {
+            None => ("healthy", "the token is served".to_owned()),
+            Some(fault) => ("degraded", fault),
         };
+        let phase = self.host.health().borrow().phase;
         Ok(HealthResponse {
             status: status.to_owned(),
             message,
-            phase: health.phase.word().to_owned(),
+            phase: phase.word().to_owned(),
         })
+    }
+
+    /// What keeps the token from being served, by what it says now.
+    async fn fault(&self) -> Option<String> {
+        match self.host.info().await {
+            Ok(_) => None,
+            // So many wait for it that it is served, unless it is known not to be.
+            Err(AgentError::Busy) => {
+                let health = self.host.health().borrow().clone();
+                health.fault.filter(|_| health.phase != Phase::Serving)
+            }
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// All that the token has at a path, which may be what is left of it.

@@ -24,6 +24,7 @@ impl From<AgentError> for Status {
             AgentError::DataLoss(_) => (Code::DataLoss, "damaged"),
             AgentError::Pin(problem) => (Code::FailedPrecondition, problem.word()),
             AgentError::Unavailable { .. } => (Code::Unavailable, "unavailable"),
+            AgentError::Held(_) => (Code::Unavailable, "held"),
             AgentError::Deadline { .. } => (Code::DeadlineExceeded, "deadline"),
         };
         let mut trailers = MetadataMap::new();
@@ -86,6 +87,7 @@ mod tests {
             AgentError::Pin(crate::PinProblem::Locked),
             AgentError::Unavailable { what: text(), effect },
             AgentError::Deadline { within, effect },
+            AgentError::Held(text()),
             AgentError::Busy,
         ];
         for error in errors {

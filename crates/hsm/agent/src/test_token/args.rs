@@ -11,7 +11,8 @@ use trustplane_hsm_core::limits::Profile;
     disable_help_subcommand = true,
     after_help = "Examples:\n  trustplane-agent test-token --module /usr/lib/softhsm/libsofthsm2.so info\n  \
                   trustplane-agent test-token --module … --token-label dev-a --pin-file pin list\n\n\
-                  A PIN is tried once, and not at all if the token says that a wrong one was tried before."
+                  A token that an agent serves is used through that agent, with its limits and without a PIN. Any other is opened \
+                  here: a PIN is tried once, and not at all if the token says that a wrong one was tried before."
 )]
 pub struct TestTokenArgs {
     /// PKCS#11 module
@@ -29,7 +30,10 @@ pub struct TestTokenArgs {
     /// Use the token with this serial number
     #[arg(long, value_name = "TEXT", global = true)]
     pub token_serial: Option<String>,
-    /// Use the token in this slot
+    /// Use the token in the reader whose name holds this serial number
+    #[arg(long, value_name = "TEXT", global = true)]
+    pub reader_serial: Option<String>,
+    /// Use the token in this slot; beside a label or serial number, it must be there
     #[arg(long, value_name = "NUMBER", global = true)]
     pub slot: Option<u64>,
     /// Try the PIN although the token says that a wrong one was tried before
@@ -38,6 +42,9 @@ pub struct TestTokenArgs {
     /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2
     #[arg(long, value_name = "PROFILE", default_value = "software", global = true, value_parser = crate::serve::profile)]
     pub limits: Profile,
+    /// Where processes that want to open the token meet, as the agent has it; without this, the directory for temporary files
+    #[arg(long, value_name = "DIRECTORY", global = true)]
+    pub runtime_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
@@ -46,7 +53,7 @@ pub struct TestTokenArgs {
 /// What to do with the token.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Say which tokens there are; with a PIN also how much one holds
+    /// Say which tokens there are and who holds them; with a PIN also how much one holds
     Info,
     /// List the secrets
     List,

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use trustplane_hsm_core::path::{KeyError, PathError};
 use trustplane_hsm_token::{ChoiceError, Inventory, PinTries, StoreError, TokenError};
 
+use crate::hold::HoldError;
+
 /// Modules that machines often have.
 const USUAL: [&str; 5] = [
     "/usr/lib/softhsm/libsofthsm2.so",
@@ -46,8 +48,17 @@ pub enum TestTokenError {
         hint: String,
     },
     /// There is no PIN.
-    #[error("a PIN is needed for this: --pin-file or --pin-stdin")]
+    #[error("a PIN is needed for this, because no agent serves the token: --pin-file or --pin-stdin")]
     NoPin,
+    /// Another process is at the token, and cannot be asked.
+    #[error("{0}\nThe token was not touched.")]
+    Hold(#[from] HoldError),
+    /// The agent that holds the token has refused.
+    #[error("{0}")]
+    Agent(String),
+    /// The agent cannot be asked.
+    #[error("ask the agent: {0}")]
+    Runtime(io::Error),
     /// Something else of the token.
     #[error(transparent)]
     Token(#[from] TokenError),

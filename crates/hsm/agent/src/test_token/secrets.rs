@@ -1,66 +1,57 @@
-//! What is done with the secrets of a token that is open.
+//! What is done with the secrets of a token, and shown.
 
 use std::io::Write;
 
-use jiff::Timestamp;
-use trustplane_hsm_core::change::{Change, Terms};
-use trustplane_hsm_core::checksum::checksum;
-use trustplane_hsm_core::metadata::Metadata;
 use trustplane_hsm_core::path::{KeyName, SecretPath};
-use trustplane_hsm_core::replace::WriteError;
-use trustplane_hsm_core::secret::{Data, Secret, Value};
-use trustplane_hsm_core::version::{Expected, Stamp};
-use trustplane_hsm_token::{Store, StoreError};
+use trustplane_hsm_core::secret::{Data, Value};
 
 use super::TestTokenError;
+use super::opened::{New, Opened};
 
-pub(super) fn list(store: &mut Store<'_>, out: &mut impl Write) -> Result<(), TestTokenError> {
-    let listing = store.list()?;
-    for (path, described) in &listing {
-        match described {
-            Ok(secret) if secret.stamp.deleted => {
-                writeln!(out, "{path}  version {}, deleted", secret.stamp.version)?;
-            }
-            Ok(secret) => writeln!(
+pub(super) fn list(token: &mut dyn Opened, out: &mut impl Write) -> Result<(), TestTokenError> {
+    let entries = token.list()?;
+    for entry in &entries {
+        let (path, version) = (&entry.path, entry.version);
+        match entry {
+            entry if !entry.fault.is_empty() => writeln!(out, "{path}  cannot be read: {}", entry.fault)?,
+            entry if entry.deleted => writeln!(out, "{path}  version {version}, deleted")?,
+            entry => writeln!(
                 out,
-                "{path}  version {}, {} keys, {}",
-                secret.stamp.version, secret.keys, secret.checksum
+                "{path}  version {version}, {} keys, {}",
+                entry.keys, entry.checksum
             )?,
-            Err(error) => writeln!(out, "{path}  cannot be read: {error}")?,
         }
     }
-    writeln!(out, "{} secrets", listing.len())?;
+    writeln!(out, "{} secrets", entries.len())?;
     Ok(())
 }
 
 pub(super) fn read(
-    store: &mut Store<'_>,
+    token: &mut dyn Opened,
     path: &str,
     key: Option<&str>,
     show: bool,
     out: &mut impl Write,
 ) -> Result<(), TestTokenError> {
-    let secret = store.read(&SecretPath::parse(path)?)?;
-    let stamp = &secret.metadata.stamp;
-    let deleted = if stamp.deleted { ", deleted" } else { "" };
-    writeln!(
-        out,
-        "version {}{deleted}, {}",
-        stamp.version,
-        checksum(&secret.data)
-    )?;
     let wanted = key.map(KeyName::parse).transpose()?;
-    let mut some = secret
+    let secret = token.read(&SecretPath::parse(path)?)?;
+    let deleted = if secret.deleted { ", deleted" } else { "" };
+    writeln!(out, "version {}{deleted}, {}", secret.version, secret.checksum)?;
+    // In the order of their names.
+    let data: std::collections::BTreeMap<_, _> = secret
+        .secret_data
+        .unwrap_or_default()
         .data
-        .iter()
-        .filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| wanted == *name));
-    let first = some.next();
-    if let (None, Some(wanted)) = (&first, &wanted) {
+        .into_iter()
+        .map(|(name, value)| (name, Value::new(value)))
+        .filter(|(name, _)| wanted.as_ref().is_none_or(|wanted| wanted.as_str() == name))
+        .collect();
+    if let (true, Some(wanted)) = (data.is_empty(), &wanted) {
         return Err(TestTokenError::Argument(format!(
             "{path}: there is no key {wanted}"
         )));
     }
-    for (name, value) in first.into_iter().chain(some) {
+    for (name, value) in data {
         match show {
             true => writeln!(out, "{name}: {}", value.expose().escape_ascii())?,
             false => writeln!(out, "{name}: {} bytes", value.len())?,
@@ -70,7 +61,7 @@ pub(super) fn read(
 }
 
 pub(super) fn write(
-    store: &mut Store<'_>,
+    token: &mut dyn Opened,
     path: &str,
     from_file: &[String],
     from_literal: &[String],
@@ -94,22 +85,18 @@ pub(super) fn write(
         };
         data.insert(key, Value::new(std::fs::read(&file).map_err(unreadable)?));
     }
-    let metadata = Metadata {
-        stamp: stamp(),
-        ..Metadata::default()
+    let new = New {
+        data,
+        description: String::new(),
+        only_if_absent: false,
     };
-    let secret = Secret { data, metadata };
-    let written = store.write(&path, &secret, Terms::next(Expected::Any))?;
-    writeln!(
-        out,
-        "{path}: version {}, {}",
-        written.stamp.version, written.checksum
-    )?;
+    let written = token.write(&path, new)?;
+    writeln!(out, "{path}: version {}, {}", written.version, written.checksum)?;
     Ok(())
 }
 
 pub(super) fn delete(
-    store: &mut Store<'_>,
+    token: &mut dyn Opened,
     path: &str,
     key: Option<&str>,
     purge: bool,
@@ -117,30 +104,17 @@ pub(super) fn delete(
 ) -> Result<(), TestTokenError> {
     let path = SecretPath::parse(path)?;
     let key = key.map(KeyName::parse).transpose()?;
-    let change = match &key {
-        None => Change::Delete(stamp()),
-        Some(key) => Change::DeleteKey(key, stamp()),
-    };
-    let version = match store.change(&path, &change, Terms::next(Expected::Any)) {
-        Ok(left) => left.stamp.version,
-        Err(StoreError::Write(WriteError::Deleted { .. })) if purge => {
-            store.read(&path)?.metadata.stamp.version
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if purge {
-        store.purge(&path, version)?;
-        writeln!(out, "{path}: nothing is left")?;
-    } else {
+    if !purge {
+        let version = token.delete(&path, key.as_ref())?;
         writeln!(out, "{path}: version {version}")?;
+        return Ok(());
     }
+    let there = token.read(&path)?;
+    let version = match there.deleted {
+        true => there.version,
+        false => token.delete(&path, None)?,
+    };
+    token.purge(&path, version)?;
+    writeln!(out, "{path}: nothing is left")?;
     Ok(())
-}
-
-/// What is written now. The token counts.
-fn stamp() -> Stamp {
-    Stamp {
-        timestamp: Some(Timestamp::now()),
-        ..Stamp::default()
-    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use trustplane_hsm_token::{Module, Pin};
 
-use super::{TestTokenArgs, TestTokenError, choose, open};
+use super::{TestTokenArgs, TestTokenError, choose, hold, open, place};
 
 pub(super) fn info(
     args: &TestTokenArgs,
@@ -36,6 +36,11 @@ pub(super) fn info(
         };
         writeln!(out, "  {:<13}{state}", "state")?;
         writeln!(out, "  {:<13}{}", "PIN", token.pin_tries)?;
+        match place(args, token).holder() {
+            Ok(None) => {}
+            Ok(Some(holder)) => writeln!(out, "  {:<13}{holder}", "held by")?,
+            Err(error) => writeln!(out, "  {:<13}nobody knows: {error}", "held by")?,
+        }
     }
     for bad in &inventory.bad {
         writeln!(out, "slot {}\n  cannot be read: {}", bad.slot, bad.error)?;
@@ -44,26 +49,14 @@ pub(super) fn info(
         return Ok(());
     }
     let chosen = choose(args, module)?;
-    let mut store = open(args, module, &chosen, pin)?;
-    let capacity = store.capacity()?;
-    let free = |free: Option<usize>| free.map_or("as many as it takes".to_owned(), |free| free.to_string());
+    let capacity = open(args, module, &chosen, pin, out)?.capacity()?;
+    let free = |free: Option<u64>| free.map_or("as many as it takes".to_owned(), |free| free.to_string());
     writeln!(out, "slot {} is open", chosen.slot)?;
-    writeln!(
-        out,
-        "  {:<13}{}, free {}",
-        "objects",
-        capacity.usage.objects,
-        free(capacity.room.objects)
-    )?;
-    writeln!(
-        out,
-        "  {:<13}{}, free {}",
-        "bytes",
-        capacity.usage.bytes,
-        free(crate::meters::free_bytes(&capacity))
-    )?;
-    for ended in store.interrupted() {
-        writeln!(out, "  a change was interrupted: {}", crate::child::told(&ended))?;
+    for (what, used, room) in [
+        ("objects", capacity.slots_used, capacity.slots_free),
+        ("bytes", capacity.bytes_used, capacity.bytes_free),
+    ] {
+        writeln!(out, "  {what:<13}{used}, free {}", free(room))?;
     }
     Ok(())
 }
@@ -84,6 +77,7 @@ pub(super) fn init(
         true => choose(args, module)?,
         false => module.inventory()?.blank()?.clone(),
     };
+    let _hold = hold(&place(args, &blank))?;
     module.provision(&blank, label, &Pin::new(officer.expose().as_str()), pin)?;
     writeln!(
         out,

@@ -6,6 +6,7 @@ use trustplane_hsm_core::layout::ReadError;
 use trustplane_hsm_token::{ChoiceError, StoreError, TokenError};
 
 use crate::error::{AgentError, Effect, PinProblem};
+use crate::hold::HoldError;
 
 /// A failure in the child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +28,8 @@ pub(crate) enum Kind {
     ResourceExhausted,
     DataLoss,
     Unavailable,
+    /// Another process holds the token.
+    Held,
     Pin(PinProblem),
 }
 
@@ -69,6 +72,7 @@ impl Failure {
             Kind::ResourceExhausted => AgentError::ResourceExhausted(self.text),
             Kind::DataLoss => AgentError::DataLoss(self.text),
             Kind::Pin(problem) => AgentError::Pin(problem),
+            Kind::Held => AgentError::Held(self.text),
             Kind::Unavailable => AgentError::Unavailable {
                 what: self.text,
                 effect,
@@ -113,6 +117,16 @@ impl From<ChoiceError> for Failure {
         let kind = match &error {
             ChoiceError::None { .. } => Kind::Unavailable,
             ChoiceError::Several { .. } => Kind::FailedPrecondition,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<HoldError> for Failure {
+    fn from(error: HoldError) -> Self {
+        let kind = match &error {
+            HoldError::Held { .. } => Kind::Held,
+            HoldError::Foreign { .. } | HoldError::Lock { .. } => Kind::Unavailable,
         };
         Self::new(kind, error.to_string())
     }

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ fn run() -> Result<()> {
                 label: order.label.clone(),
             }),
         };
-        let settings = settings(&order.label, Duration::from_secs(order.opening));
+        let settings = settings(&order.label, Duration::from_secs(order.opening), &own);
         let tied = ties.start(settings, &clients, &watches)?;
         let mut health = tied.host.health();
         tokio::spawn(tied.pins);
@@ -198,7 +198,7 @@ fn quick() -> Backoff {
     }
 }
 
-fn settings(label: &str, opening: Duration) -> Settings {
+fn settings(label: &str, opening: Duration, own: &Path) -> Settings {
     let wanted = Wanted {
         label: Some(label.to_owned()),
         ..Wanted::default()
@@ -209,8 +209,11 @@ fn settings(label: &str, opening: Duration) -> Settings {
             .map(OsString::from)
             .into(),
         environment: vec![(ROLE.into(), "module".into())],
+        ..Program::default()
     };
     Settings {
+        // Each agent is a pod of its own.
+        runtime: own.to_owned(),
         opening,
         retry: Duration::from_millis(200),
         probe: Duration::from_millis(200),
@@ -220,7 +223,7 @@ fn settings(label: &str, opening: Duration) -> Settings {
 }
 
 /// Tells the test how it is, in one step.
-fn tell(own: &std::path::Path, health: &Health) -> Result<()> {
+fn tell(own: &Path, health: &Health) -> Result<()> {
     let text = format!(
         "{:?} starts={} fault={:?}",
         health.phase, health.starts, health.fault

@@ -5,7 +5,7 @@ use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::version::Expected;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
 
-use crate::stage::{Stage, open, serving, until};
+use crate::stage::{Stage, list, open, serving, until};
 use trustplane_hsm_core::examples::{path, secret};
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_child_that_dies_while_nobody_asks_is_replaced() {
         crate::process::kill(host.health().borrow().process.unwrap());
         let health = until(&host, |health| health.is_serving() && health.crashes == deaths).await;
         assert_eq!(health.starts, deaths + 1);
-        host.list().await.unwrap();
+        list(&host).await.unwrap();
     }
 }
 
@@ -64,8 +64,8 @@ async fn a_module_that_crashes_as_soon_as_it_is_loaded_is_tried_again_and_again(
     let host = crate::stage::start(stage.settings(), crate::stage::PIN);
     let health = until(&host, |health| health.crashes >= 3).await;
     assert!(!health.is_serving());
-    assert!(matches!(host.list().await, Err(AgentError::Unavailable { .. })));
+    assert!(matches!(list(&host).await, Err(AgentError::Unavailable { .. })));
     stage.heal();
     serving(&host).await;
-    host.list().await.unwrap();
+    list(&host).await.unwrap();
 }

@@ -12,8 +12,10 @@ mod rotation;
 mod weaknesses;
 
 use std::fs;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +32,13 @@ use trustplane_api::hsm::v1::hsm_agent_client::HsmAgentClient;
 use trustplane_api::hsm::v1::{MANAGER, ReadSecretRequest, SecretData, WriteSecretRequest, agent_name};
 use trustplane_hsm_agent::catalogue::{Catalogue, Passes, Renewal};
 use trustplane_hsm_agent::meters::Meters;
-use trustplane_hsm_agent::server::{Certificates, Port};
+use trustplane_hsm_agent::server::{Certificates, Port, serve_local};
 use trustplane_hsm_agent::service::Service;
 use trustplane_hsm_agent::{Host, Settings};
 use trustplane_hsm_core::label::Label;
 use trustplane_hsm_core::object::NewObject;
 use trustplane_hsm_core::secret::Value;
-use trustplane_hsm_token::{Attempt, Module, Pin, Selector};
+use trustplane_hsm_token::{Attempt, Module, Pin, Selector, Token};
 use trustplane_process::ca::{Authority, Leaf, LeafRequest, Policy};
 use trustplane_process::metrics::Metrics;
 use trustplane_process::tls::{Material, ReloadingClientConfig, TlsFiles};
@@ -50,7 +52,7 @@ pub type Client = HsmAgentClient<Channel>;
 const POLL: Duration = Duration::from_millis(10);
 
 /// Passes that do not happen by themselves.
-const NO_PASSES: Passes = Passes {
+pub const NO_PASSES: Passes = Passes {
     every: Duration::from_secs(3600),
     renewal: Renewal::Never,
     exclusive: false,
@@ -129,7 +131,14 @@ impl Agent {
         };
         let port = Port::open(tcp, certificates).await.unwrap();
         let service = Service::new(agent.host.clone(), agent.catalogue.clone(), agent.meters.clone());
-        tokio::spawn(port.serve(Arc::new(service), agent.stop.clone()));
+        let (service, runtime) = (Arc::new(service), agent.stage.runtime());
+        tokio::spawn(serve_local(
+            service.clone(),
+            agent.host.health(),
+            runtime,
+            agent.stop.clone(),
+        ));
+        tokio::spawn(port.serve(service, agent.stop.clone()));
         let run = agent
             .catalogue
             .clone()
@@ -170,6 +179,20 @@ impl Agent {
             .unwrap()
             .current();
         client(self.address, config)
+    }
+
+    /// The labels on the token, as another process sees them.
+    pub fn labels(&self) -> Vec<String> {
+        let output = self
+            .stage
+            .command("labels")
+            .stdout(Stdio::piped())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter_map(|line| line.strip_prefix(LABEL_LINE));
+        lines.map(str::to_owned).collect()
     }
 
     /// Writes an object as another tool does, from another process.
@@ -225,15 +248,31 @@ pub fn read(path: &str) -> ReadSecretRequest {
     }
 }
 
-/// What the process of another tool does.
-pub fn strange(object: &str) {
-    let (label, value) = object.split_once('=').unwrap();
+/// What begins a line with a label.
+const LABEL_LINE: &str = "label: ";
+
+/// What the process of another tool does that looks at all objects.
+pub fn tell_labels() {
     let module = Module::load(Path::new(SOFTHSM)).unwrap();
+    let mut out = std::io::stdout().lock();
+    for object in logged_in(&module).objects().unwrap().found {
+        writeln!(out, "\n{LABEL_LINE}{}", object.label).unwrap();
+    }
+}
+
+fn logged_in(module: &Module) -> Token<'_> {
     let inventory = module.inventory().unwrap();
     let token = inventory.choose(&Selector::label(LABEL).unwrap()).unwrap();
     let token = module.open(token).unwrap();
     token.log_in(&Pin::new(PIN), Attempt::Automatic).unwrap();
     token
+}
+
+/// What the process of another tool does.
+pub fn strange(object: &str) {
+    let (label, value) = object.split_once('=').unwrap();
+    let module = Module::load(Path::new(SOFTHSM)).unwrap();
+    logged_in(&module)
         .create(&NewObject {
             label: Label::new(label),
             value: Value::new(value),

@@ -4,6 +4,7 @@
 mod crash;
 mod grpc;
 mod hang;
+mod hold;
 mod pcscd;
 mod pins;
 mod process;

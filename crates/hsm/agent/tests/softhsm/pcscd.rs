@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use trustplane_hsm_agent::pcscd::Pcscd;
+use trustplane_hsm_agent::pcscd::{Pcscd, Signs, read_signs};
+use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 use trustplane_process::backoff::Backoff;
 
 use crate::process::{kill, lives};
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::{PATIENCE, PIN, Stage, eventually, serving, start};
 
 /// What the stand-in does.
 pub fn daemon(stage: &Stage) {
@@ -38,7 +39,7 @@ pub fn daemon(stage: &Stage) {
 }
 
 struct Run {
-    missed: watch::Sender<bool>,
+    signs: watch::Sender<Signs>,
     runs: watch::Receiver<bool>,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<()>,
@@ -57,12 +58,12 @@ fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
         bus: stage.folder().join("bus"),
         look: Duration::from_millis(10),
     };
-    let (missed, misses) = watch::channel(false);
+    let (signs, seen) = watch::channel(Signs::default());
     let (told, runs) = watch::channel(false);
     let stop = CancellationToken::new();
-    let task = tokio::spawn(pcscd.run(misses, told, stop.clone()));
+    let task = tokio::spawn(pcscd.run(seen, told, stop.clone()));
     Run {
-        missed,
+        signs,
         runs,
         stop,
         task,
@@ -123,7 +124,7 @@ async fn a_daemon_that_does_not_listen_is_no_daemon() {
     let stage = Stage::new();
     fs::write(stage.folder().join("mute"), "").unwrap();
     let mut run = run(&stage, Duration::from_secs(2), PATIENCE);
-    crate::stage::eventually("it is started", || stage.folder().join("pcscd.pid").exists()).await;
+    eventually("it is started", || stage.folder().join("pcscd.pid").exists()).await;
     let first = id(&stage);
     fs::remove_file(stage.folder().join("mute")).unwrap();
     run.until(true).await;
@@ -141,9 +142,31 @@ async fn a_daemon_that_cannot_know_of_a_reader_is_started_again_while_the_token_
     run.until(true).await;
     let first = id(&stage);
     plug("1-2");
-    run.missed.send_replace(true);
-    crate::stage::eventually("another one runs", || id(&stage) != first).await;
+    run.signs.send_modify(|signs| signs.missed = true);
+    eventually("another one runs", || id(&stage) != first).await;
     run.until(true).await;
     assert!(!lives(first));
+    run.end().await;
+}
+
+#[tokio::test]
+async fn a_daemon_on_which_one_child_after_the_other_hangs_is_started_again() {
+    let stage = Stage::new();
+    let mut run = run(&stage, PATIENCE, PATIENCE);
+    run.until(true).await;
+    let first = id(&stage);
+    // Whatever a module asks for, nobody answers.
+    let frozen = Fault::before(1, Action::Freeze).lasting(Lasting::Always);
+    stage.set(Control::fault(frozen));
+    let mut settings = stage.settings();
+    settings.opening = Duration::from_millis(300);
+    let host = start(settings, PIN);
+    tokio::spawn(read_signs(host.health(), run.signs.clone()));
+    eventually("another one runs", || id(&stage) != first).await;
+    assert!(host.health().borrow().hangs >= 2);
+    run.until(true).await;
+    assert!(!lives(first));
+    stage.heal();
+    serving(&host).await;
     run.end().await;
 }

@@ -7,7 +7,7 @@ use trustplane_hsm_token::Attempt;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_PIN_INCORRECT};
 use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 
-use crate::stage::{PIN, Stage, eventually, open, secret, serving, start, until};
+use crate::stage::{PIN, Stage, eventually, give_pin, list, open, secret, serving, start, until};
 use trustplane_hsm_core::examples::path;
 
 #[tokio::test]
@@ -22,24 +22,24 @@ async fn a_wrong_pin_is_tried_once_however_often_one_asks() {
         let error = host.read(&path("a")).await.unwrap_err();
         assert_eq!(error, AgentError::Pin(PinProblem::Rejected));
         assert_eq!(error.status(), "FAILED_PRECONDITION");
-        host.give_pin(secret("111111"), Attempt::Automatic).await.unwrap();
+        give_pin(&host, "111111", Attempt::Automatic).await;
     }
     // A child that is replaced does not try it either.
     let child = host.health().borrow().process.unwrap();
     crate::process::kill(child);
     until(&host, |health| health.process.is_none()).await;
-    host.give_pin(secret("111111"), Attempt::Automatic).await.unwrap();
-    host.list().await.unwrap_err();
+    give_pin(&host, "111111", Attempt::Automatic).await;
+    list(&host).await.unwrap_err();
     assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT)]);
 
     // The token says that a wrong one was tried: the next one is an order.
-    host.give_pin(secret(PIN), Attempt::Automatic).await.unwrap();
+    give_pin(&host, PIN, Attempt::Automatic).await;
     until(&host, |health| {
         health.phase == Phase::PinRefused(PinProblem::TriesLow)
     })
     .await;
     assert_eq!(stage.answers("C_Login").len(), 1);
-    host.give_pin(secret(PIN), Attempt::Ordered).await.unwrap();
+    give_pin(&host, PIN, Attempt::Ordered).await;
     serving(&host).await;
     assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT), Some(0)]);
 }
@@ -55,16 +55,16 @@ async fn a_wrong_pin_is_tried_once_also_if_the_token_does_not_tell_of_it() {
     let refused = Phase::PinRefused(PinProblem::Rejected);
     for _ in 0..20 {
         until(&host, |health| health.phase == refused).await;
-        host.give_pin(secret(PIN), Attempt::Automatic).await.unwrap();
-        let error = host.list().await.unwrap_err();
+        give_pin(&host, PIN, Attempt::Automatic).await;
+        let error = list(&host).await.unwrap_err();
         assert_eq!(error, AgentError::Pin(PinProblem::Rejected));
     }
     // An empty PIN is not tried, and what is said of it comes after all that was ordered before.
-    host.give_pin(secret(""), Attempt::Automatic).await.unwrap();
+    give_pin(&host, "", Attempt::Automatic).await;
     until(&host, |health| health.phase == Phase::Unavailable).await;
     assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT)]);
     // One that was rejected is known when it comes back.
-    host.give_pin(secret(PIN), Attempt::Automatic).await.unwrap();
+    give_pin(&host, PIN, Attempt::Automatic).await;
     until(&host, |health| health.phase == refused).await;
     assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT)]);
 }
@@ -79,10 +79,10 @@ async fn a_pin_whose_tries_are_not_answered_is_tried_twice_at_most() {
     })
     .await;
     assert_eq!(stage.answers("C_Login"), [None, None]);
-    let error = host.list().await.unwrap_err();
+    let error = list(&host).await.unwrap_err();
     assert_eq!(error, AgentError::Pin(PinProblem::Unanswered));
     stage.heal();
-    host.give_pin(secret(PIN), Attempt::Ordered).await.unwrap();
+    give_pin(&host, PIN, Attempt::Ordered).await;
     serving(&host).await;
 }
 
@@ -90,7 +90,10 @@ async fn a_pin_whose_tries_are_not_answered_is_tried_twice_at_most() {
 async fn a_pin_that_another_has_changed_is_tried_once_after_it_was_accepted() {
     let stage = Stage::new();
     let host = open(stage.settings()).await;
-    let other = open(stage.settings()).await;
+    // It does not see our lock: it is in another pod, say.
+    let mut elsewhere = stage.settings();
+    elsewhere.runtime = stage.folder().join("elsewhere");
+    let other = open(elsewhere).await;
     other
         .change_pin(&secret(PIN), &secret("975310"), Attempt::Automatic)
         .await
@@ -101,7 +104,7 @@ async fn a_pin_that_another_has_changed_is_tried_once_after_it_was_accepted() {
         health.phase == Phase::PinRefused(PinProblem::Rejected)
     })
     .await;
-    host.list().await.unwrap_err();
+    list(&host).await.unwrap_err();
     eventually("one try is recorded", || {
         stage.answers("C_Login") == [Some(CKR_PIN_INCORRECT)]
     })
@@ -152,7 +155,7 @@ async fn a_change_of_the_pin_that_crashed_leaves_nobody_guessing_by_tries() {
     let undecided = Phase::PinRefused(PinProblem::Undecided);
     until(&host, |health| health.phase == undecided).await;
     assert!(stage.answers("C_Login").is_empty());
-    host.give_pin(secret("975310"), Attempt::Ordered).await.unwrap();
+    give_pin(&host, "975310", Attempt::Ordered).await;
     serving(&host).await;
 }
 
@@ -161,7 +164,7 @@ async fn an_empty_pin_is_not_tried() {
     let stage = Stage::new();
     let host = start(stage.settings(), "");
     until(&host, |health| health.phase == Phase::Unavailable).await;
-    let error = host.list().await.unwrap_err();
+    let error = list(&host).await.unwrap_err();
     assert_eq!(error.status(), "INVALID_ARGUMENT", "{error:?}");
     assert!(stage.answers("C_Login").is_empty());
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use trustplane_hsm_core::version::Expected;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
 
-use crate::stage::{PATIENCE, PIN, Stage, eventually, open, serving, start};
+use crate::stage::{PATIENCE, PIN, Stage, eventually, list, open, serving, start};
 use trustplane_hsm_core::examples::{path, secret};
 
 const NOBODY: u32 = 65534;
@@ -48,7 +48,7 @@ async fn dropping_the_host_ends_the_child_also_when_it_hangs() {
     stage.set(Control::fault(Fault::before(1, Action::Freeze)));
     let asking = tokio::spawn({
         let host = host.clone();
-        async move { host.list().await }
+        async move { list(&host).await }
     });
     stage.failed().await;
     asking.abort();
@@ -86,7 +86,7 @@ pub fn host(stage: &Stage) {
         let partial = stage.folder().join("child.partial");
         fs::write(&partial, health.process.unwrap().to_string()).unwrap();
         fs::rename(partial, stage.folder().join("child")).unwrap();
-        drop(host.list().await);
+        drop(list(&host).await);
     });
 }
 
@@ -150,7 +150,7 @@ async fn nobody_can_read_the_memory_of_a_child() {
 
     let (mut child, mut socket) = bare(module);
     // It answers once it has set itself up.
-    let request = br#""List""#;
+    let request = br#""Info""#;
     socket
         .write_all(&[&[0, 0, 0, 10, 0, 0, 0, 6], request.as_slice()].concat())
         .unwrap();
@@ -181,5 +181,5 @@ async fn an_idle_child_is_asked_whether_its_token_is_there_and_survives_it() {
     stage.heal();
     eventually("it was asked", || stage.answers("C_GetTokenInfo").len() > 5).await;
     assert_eq!(host.health().borrow().starts, 1);
-    assert_eq!(host.list().await.unwrap().len(), 1);
+    assert_eq!(list(&host).await.unwrap().len(), 1);
 }

@@ -27,10 +27,10 @@ async fn every_request_is_carried_out_in_the_child() {
     let second = secret(2, &[("data", &[7; 4096])]);
     host.write(&path("other"), second, Expected::Any).await.unwrap();
     assert!(host.generation().await.unwrap().counter > before.counter);
-    host.refresh().await.unwrap();
 
-    let list = host.list().await.unwrap();
-    let listed: Vec<_> = list
+    let survey = host.survey(true).await.unwrap();
+    let listed: Vec<_> = survey
+        .listing
         .iter()
         .map(|(path, entry)| (path.as_str(), entry.as_ref().unwrap()))
         .collect();
@@ -49,14 +49,14 @@ async fn every_request_is_carried_out_in_the_child() {
         .await
         .unwrap();
     assert!(host.read(&path("other")).await.unwrap().is_deleted());
-    host.purge(&path("other"), 3).await.unwrap();
+    host.purge(&path("other"), 3, None).await.unwrap();
     assert!(matches!(
         host.read(&path("other")).await,
         Err(AgentError::NotFound(_))
     ));
 
-    let capacity = host.capacity().await.unwrap();
-    assert_eq!(capacity.usage.objects, 5);
+    let survey = host.survey(true).await.unwrap();
+    assert_eq!(survey.capacity.usage.objects, 5);
     let info = host.info().await.unwrap();
     assert_eq!((info.label.as_str(), info.pin_tries), (LABEL, PinTries::Unknown));
     assert_eq!(host.health().borrow().token.as_ref().unwrap().serial, info.serial);
@@ -143,5 +143,5 @@ async fn a_pin_that_was_changed_is_the_one_that_a_new_child_gets() {
     crate::process::kill(child);
     until(&host, |health| health.is_serving() && health.crashes == 1).await;
     assert_eq!(host.health().borrow().starts, 2);
-    host.list().await.unwrap();
+    stage::list(&host).await.unwrap();
 }

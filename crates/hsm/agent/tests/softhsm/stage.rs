@@ -4,12 +4,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::future::ready;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use trustplane_hsm_agent::{Health, Host, Program, Settings, Wanted, child};
+use trustplane_hsm_agent::{AgentError, Given, Health, Host, Listing, Program, Settings, Wanted, child};
 use trustplane_hsm_token::{Attempt, Module, Pin};
 use trustplane_pkcs11_shim::{Control, Shim, library};
 use trustplane_process::backoff::Backoff;
@@ -25,7 +26,7 @@ pub const LABEL: &str = "stick";
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 const ROLE: &str = "TRUSTPLANE_TEST_ROLE";
-/// A label and a value, for the one who writes as another tool does.
+/// A label and a value, for the one who writes as another tool does; a line, for the one who prints it.
 pub const OBJECT: &str = "TRUSTPLANE_TEST_OBJECT";
 const FOLDER: &str = "TRUSTPLANE_TEST_STAGE";
 
@@ -80,6 +81,11 @@ impl Stage {
         &self.folder
     }
 
+    /// Where those who want to open a token meet.
+    pub fn runtime(&self) -> PathBuf {
+        self.folder.join("run")
+    }
+
     /// Makes a token.
     pub fn provision(&self) {
         let status = self.command("provision").status().unwrap();
@@ -102,6 +108,7 @@ impl Stage {
                 .map(OsString::from)
                 .into(),
             environment,
+            ..Program::default()
         }
     }
 
@@ -121,6 +128,7 @@ impl Stage {
             ..Wanted::default()
         };
         Settings {
+            runtime: self.runtime(),
             deadline: Duration::from_secs(10),
             opening: Duration::from_secs(10),
             retry: Duration::from_millis(200),
@@ -181,6 +189,21 @@ pub fn start(settings: Settings, pin: &str) -> Host {
     Host::start(settings, secret(pin), Attempt::Automatic).unwrap()
 }
 
+/// Gives a host another PIN, which is from no Secret.
+pub async fn give_pin(host: &Host, pin: &str, attempt: Attempt) {
+    let given = Given {
+        pin: secret(pin),
+        secret: String::new(),
+        attempt,
+    };
+    host.give(given).await.unwrap();
+}
+
+/// Every secret that the token has.
+pub async fn list(host: &Host) -> Result<Listing, AgentError> {
+    host.survey(true).await.map(|survey| survey.listing)
+}
+
 /// A PIN.
 pub fn secret(pin: &str) -> Secret<String> {
     Secret::new(pin.to_owned())
@@ -212,8 +235,15 @@ fn process() {
                 .provision(&blank, LABEL, &Pin::new("12345678"), &Pin::new(PIN))
                 .unwrap();
         }
+        Ok("chatty") => {
+            std::io::stderr()
+                .write_all(format!("{}\n", env::var(OBJECT).unwrap()).as_bytes())
+                .unwrap();
+            child::run().unwrap();
+        }
+        Ok("labels") => crate::grpc::tell_labels(),
         Ok("stranger") => crate::grpc::strange(&env::var(OBJECT).unwrap()),
-        Ok("test-token") => crate::test_token::tool(),
+        Ok("test-token") => crate::test_token::work(),
         Ok("pcscd") => crate::pcscd::daemon(&Stage::inherited()),
         Ok("host") => crate::process::host(&Stage::inherited()),
         _ => {}

@@ -8,7 +8,7 @@ use trustplane_hsm_token::PinTries;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_TOKEN_NOT_PRESENT};
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 
-use crate::stage::{Stage, open, serving, until};
+use crate::stage::{Stage, list, open, serving, until};
 use trustplane_hsm_core::examples::{path, secret};
 
 fn gone(code: u64) -> Control {
@@ -92,14 +92,14 @@ async fn another_token_in_its_place_is_refused_without_a_try_of_the_pin() {
     let host = open(stage.settings()).await;
     let serial = host.info().await.unwrap().serial;
     stage.set(gone(CKR_DEVICE_REMOVED));
-    host.list().await.unwrap_err();
+    list(&host).await.unwrap_err();
     until(&host, |health| health.phase == Phase::Unavailable).await;
     stage.swap();
     stage.heal();
     let no_such = format!("no token with serial {serial:?}");
     let seen = |fault: &Option<String>| fault.as_ref().is_some_and(|fault| fault.starts_with(&no_such));
     until(&host, |health| seen(&health.fault)).await;
-    let error = host.list().await.unwrap_err();
+    let error = list(&host).await.unwrap_err();
     assert!(
         matches!(&error, AgentError::Unavailable { what, .. } if what.contains("stick")),
         "{error:?}"

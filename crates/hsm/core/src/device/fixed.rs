@@ -30,6 +30,9 @@ pub struct Fixed {
 const OURS: [&str; 4] = ["POD_NAME", "POD_NAMESPACE", "POD_UID", "NODE_NAME"];
 /// What other variables begin with that the agent itself would heed.
 const THEIRS: [&str; 5] = ["TRUSTPLANE_", "KUBE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+/// What a variable has in its name that makes a module print what it is told, PINs too: `OPENSC_DEBUG`, `YUBIHSM_PKCS11_DBG`,
+/// `PKCS11SPY`, `TPM2_PKCS11_LOG_LEVEL`.
+const LOUD: [&str; 4] = ["DEBUG", "DBG", "PKCS11SPY", "LOG_LEVEL"];
 /// Directories of the agent's own: a directory of the node must be neither above nor below one of them.
 const RESERVED: [&str; 8] = [
     "/dev",
@@ -123,6 +126,10 @@ impl Reader<'_> {
             {
                 self.faults
                     .add(&format!("{field}.name"), "must not change how the agent works");
+            }
+            if LOUD.iter().any(|loud| name.to_ascii_uppercase().contains(loud)) {
+                let rule = "must not make the module print what it is told, which may be a PIN";
+                self.faults.add(&format!("{field}.name"), rule);
             }
             if OURS.contains(&name.as_str()) || environment.contains_key(name) {
                 self.faults

@@ -239,6 +239,14 @@ fn a_static_token_is_checked_field_by_field() {
             "[0].environment[0].name: must not change how the agent works",
         ),
         (
+            json!({"environment": [{"name": "OPENSC_DEBUG", "value": "9"}]}),
+            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
+        ),
+        (
+            json!({"environment": [{"name": "YUBIHSM_PKCS11_DBG", "value": "1"}]}),
+            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
+        ),
+        (
             json!({"environment": [{"name": "https_proxy", "value": "x"}]}),
             "[0].environment[0].name: must not change how the agent works",
         ),

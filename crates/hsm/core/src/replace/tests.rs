@@ -79,6 +79,7 @@ fn delete_leaves_a_tombstone_and_purge_leaves_nothing() {
             &Contents::of(&deleted.list()),
             &path("a"),
             version,
+            None,
             &Limits::default(),
         )
     };
@@ -90,7 +91,13 @@ fn delete_leaves_a_tombstone_and_purge_leaves_nothing() {
     let other = Token::default().with("a/b", &secret(1, &[("x", "1")]));
     assert_eq!(purged.snapshot(), other.snapshot());
     // What lives is not purged.
-    let live = super::purge(&Contents::of(&token.list()), &path("a"), 1, &Limits::default());
+    let live = super::purge(
+        &Contents::of(&token.list()),
+        &path("a"),
+        1,
+        None,
+        &Limits::default(),
+    );
     assert_eq!(live.unwrap_err().code(), Code::FailedPrecondition);
 }
 
@@ -168,7 +175,14 @@ fn an_epoch_never_falls() {
     // One without an epoch, such as the original, may write, and the token remembers.
     let token = written(&token, "a", &epoch(None, 2));
     let mut token = written(&token, "a", &tombstone(3));
-    let ops = purge(&Contents::of(&token.list()), &path("a"), 3, &Limits::default()).unwrap();
+    let ops = purge(
+        &Contents::of(&token.list()),
+        &path("a"),
+        3,
+        None,
+        &Limits::default(),
+    )
+    .unwrap();
     token.run(&ops, None).unwrap();
     assert!(plan_with(&token, "b", &epoch(Some(3), 2), Expected::Any).is_err());
 }

@@ -150,7 +150,7 @@ fn secrets_live_on_a_card_as_on_any_token(stage: &Stage) {
     assert_eq!(store.read(&path("a")).unwrap(), second);
     assert_eq!(store.read(&path("old")).unwrap().data.len(), 1);
     store.delete(&path("a"), stamp(3), Expected::Version(2)).unwrap();
-    store.purge(&path("a"), 3).unwrap();
+    store.purge(&path("a"), 3, None).unwrap();
     assert_eq!(store.read(&path("a")).unwrap_err().code(), Some(Code::NotFound));
     assert_eq!(store.read(&path("a-b")).unwrap(), neighbour);
 }

@@ -80,7 +80,7 @@ fn carry_out(store: &mut Store<'_>, model: &mut Model, step: &Step) {
         Step::Purge(at) => {
             let at = path(PATHS[*at]);
             let deleted = model.get(&at).is_some_and(Secret::is_deleted);
-            let purged = store.purge(&at, version(model, &at));
+            let purged = store.purge(&at, version(model, &at), None);
             assert_eq!(purged.is_ok(), deleted, "{purged:?}");
             if deleted {
                 model.remove(&at);

@@ -147,12 +147,12 @@ fn a_secret_lives_from_its_first_version_to_its_tombstone_beside_its_neighbours(
     assert_eq!(store.read(&a).unwrap(), Secret::tombstone(stamp(3)));
     let described = store.list().unwrap().remove(&a).unwrap().unwrap();
     assert!(described.stamp.deleted && described.stamp.version == 3 && described.keys == 0);
-    let refused = store.purge(&a, 2).unwrap_err();
+    let refused = store.purge(&a, 2, None).unwrap_err();
     assert!(matches!(
         refused,
         StoreError::Write(WriteError::NoTombstone { .. })
     ));
-    store.purge(&a, 3).unwrap();
+    store.purge(&a, 3, None).unwrap();
     let gone = store.read(&a).unwrap_err();
     assert!(
         matches!(&gone, StoreError::Read(ReadError::NotFound { .. })),

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use tonic::{Code, Request, Status};
 use trustplane_api::hsm::v1::{
-    GetChecksumRequest, GetInfoRequest, HealthRequest, IsConnectedRequest, ListSecretsRequest,
-    WriteSecretRequest,
+    DeleteSecretRequest, GetChecksumRequest, GetInfoRequest, HealthRequest, IsConnectedRequest,
+    ListSecretsRequest, PurgeSecretRequest, ReadMetadataRequest, WriteSecretRequest,
 };
-use trustplane_hsm_agent::Phase;
 use trustplane_hsm_agent::service::REASON;
 use trustplane_hsm_core::limits::{Limits, Profile};
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_GENERAL_ERROR};
 use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 
 use super::methods::{absent, version};
-use super::{Agent, NO_PASSES, read, write};
-use crate::stage::until;
+use super::{Agent, Client, NO_PASSES, read, write};
 
 fn told(status: &Status) -> (Code, &str) {
     let reason = status.metadata().get(REASON).unwrap();
@@ -102,43 +100,79 @@ async fn what_opensc_says_badly_of_empty_values_and_full_cards_is_told_well() {
     assert_eq!(written.into_inner().version, 2);
 }
 
+/// What a method says of a token that is gone.
+async fn says(client: &mut Client, method: &str) -> Result<(), Status> {
+    let path = || "a".to_owned();
+    let deleted = DeleteSecretRequest {
+        path: path(),
+        ..DeleteSecretRequest::default()
+    };
+    let purged = PurgeSecretRequest {
+        path: path(),
+        version: 1,
+        epoch: None,
+    };
+    match method {
+        "read" => client.read_secret(read("a")).await.map(drop),
+        "write" => client.write_secret(write("a", "k", b"w")).await.map(drop),
+        "delete" => client.delete_secret(deleted).await.map(drop),
+        "purge" => client.purge_secret(purged).await.map(drop),
+        "list" => client.list_secrets(ListSecretsRequest::default()).await.map(drop),
+        "info" => client.get_info(GetInfoRequest {}).await.map(drop),
+        "metadata" => {
+            let request = ReadMetadataRequest { path: path() };
+            client.read_metadata(request).await.map(drop)
+        }
+        "checksum" => {
+            let request = GetChecksumRequest { path: path() };
+            client.get_checksum(request).await.map(drop)
+        }
+        "connected" => {
+            let answer = client.is_connected(IsConnectedRequest {}).await?.into_inner();
+            assert!(!answer.connected);
+            Err(Status::unavailable(""))
+        }
+        _ => {
+            let health = client.health(HealthRequest {}).await?.into_inner();
+            assert_eq!((&*health.status, &*health.phase), ("degraded", "Unavailable"));
+            assert!(health.message.contains("gone"), "{}", health.message);
+            Err(Status::unavailable(""))
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_token_that_is_unplugged_is_unavailable_at_once_whatever_is_asked() {
-    let agent = Agent::start().await;
+    // It does not look by itself.
+    let agent = Agent::with(|settings| settings.probe = Duration::from_secs(3600), NO_PASSES).await;
     let mut client = agent.client();
     client.write_secret(write("a", "k", b"v")).await.unwrap();
-    client.list_secrets(ListSecretsRequest::default()).await.unwrap();
-    let gone = Fault::before(1, Action::Answer(CKR_DEVICE_REMOVED)).lasting(Lasting::Always);
-    agent.stage.set(Control::fault(gone));
-    let gone = client.read_secret(read("a")).await.unwrap_err();
-    assert_eq!(told(&gone), (Code::Unavailable, "unavailable"));
-    until(&agent.host, |health| health.phase == Phase::Unavailable).await;
-    let answers = [
-        client.read_secret(read("a")).await.map(drop),
-        client.write_secret(write("a", "k", b"w")).await.map(drop),
-        client.list_secrets(ListSecretsRequest::default()).await.map(drop),
-        client.get_info(GetInfoRequest {}).await.map(drop),
+    let methods = [
+        "read",
+        "write",
+        "delete",
+        "purge",
+        "list",
+        "info",
+        "metadata",
+        "checksum",
+        "connected",
+        "health",
     ];
-    for answer in answers {
-        assert_eq!(answer.unwrap_err().code(), Code::Unavailable);
+    // Each one is the first that is asked after the token has gone, and then all are.
+    for first in methods {
+        client.list_secrets(ListSecretsRequest::default()).await.unwrap();
+        let gone = Fault::before(1, Action::Answer(CKR_DEVICE_REMOVED)).lasting(Lasting::Always);
+        agent.stage.set(Control::fault(gone));
+        for method in std::iter::once(first).chain(methods) {
+            let answer = says(&mut client, method).await;
+            assert_eq!(answer.unwrap_err().code(), Code::Unavailable, "{first}, {method}");
+        }
+        agent.stage.heal();
+        crate::stage::serving(&agent.host).await;
+        let kept = client.read_secret(read("a")).await.unwrap().into_inner();
+        assert_eq!(kept.version, 1);
     }
-    assert!(
-        !client
-            .is_connected(IsConnectedRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .connected
-    );
-    let health = client.health(HealthRequest {}).await.unwrap().into_inner();
-    assert_eq!((&*health.status, &*health.phase), ("degraded", "Unavailable"));
-    assert!(health.message.contains("gone"), "{}", health.message);
-    agent.stage.heal();
-    crate::stage::serving(&agent.host).await;
-    assert_eq!(
-        client.read_secret(read("a")).await.unwrap().into_inner().version,
-        1
-    );
 }
 
 #[tokio::test]
@@ -151,7 +185,7 @@ async fn what_cannot_be_read_is_data_loss_and_others_are_served() {
         unreadable: Some("a/k".to_owned()),
         ..Control::default()
     });
-    agent.host.refresh().await.unwrap();
+    agent.host.survey(true).await.unwrap();
     let damaged = client.read_secret(read("a")).await.unwrap_err();
     assert_eq!(told(&damaged), (Code::DataLoss, "damaged"));
     let unversioned = client.write_secret(write("a", "k", b"w")).await.unwrap_err();

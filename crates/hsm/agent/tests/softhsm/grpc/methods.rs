@@ -9,7 +9,7 @@ use trustplane_api::hsm::v1::{
 };
 use trustplane_hsm_core::limits::Profile;
 
-use super::{Agent, NO_PASSES, read, write};
+use super::{Agent, Client, NO_PASSES, read, write};
 use crate::stage::{LABEL, PIN};
 
 pub fn version(version: u64) -> Option<Expectation> {
@@ -173,13 +173,28 @@ async fn a_tombstone_is_read_by_those_who_ask_for_it_and_goes_by_order() {
         ..DeleteSecretRequest::default()
     };
     client.delete_secret(elsewhere).await.unwrap();
-    let purge = |path: &str, version| PurgeSecretRequest {
-        path: path.to_owned(),
+    let purge = |version, epoch| PurgeSecretRequest {
+        path: "a".to_owned(),
         version,
+        epoch,
     };
-    let other = client.purge_secret(purge("a", 8)).await.unwrap_err();
-    assert_eq!(other.code(), Code::FailedPrecondition);
-    client.purge_secret(purge("a", 9)).await.unwrap();
+    for (version, epoch) in [(8, None), (8, Some(4)), (9, Some(3))] {
+        let refused = client.purge_secret(purge(version, epoch)).await.unwrap_err();
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{version} {epoch:?}");
+    }
+    client.purge_secret(purge(9, Some(6))).await.unwrap();
+    let late = DeleteSecretRequest {
+        path: "b".to_owned(),
+        epoch: Some(5),
+        version: Some(6),
+        ..DeleteSecretRequest::default()
+    };
+    let late = client.delete_secret(late).await.unwrap_err();
+    assert_eq!(
+        late.code(),
+        Code::FailedPrecondition,
+        "a purge has an epoch like any change"
+    );
     let mut all = ListSecretsRequest {
         include_deleted: true,
         ..ListSecretsRequest::default()
@@ -279,8 +294,33 @@ async fn the_token_tells_of_itself_and_of_its_room() {
     assert_eq!(info.serial_number, serial);
     assert!(answer.generation.unwrap().counter <= 1);
     let capacity = answer.capacity.unwrap();
-    assert_eq!(capacity.slots_used + capacity.slots_free.unwrap(), 256);
+    // Metadata, value and generation.
+    assert_eq!((capacity.slots_used, capacity.slots_free), (3, Some(253)));
     assert!(capacity.bytes_free.unwrap() <= 126 * 1024);
+    let used = async |client: &mut Client| {
+        let info = client.get_info(GetInfoRequest {}).await.unwrap().into_inner();
+        let capacity = info.capacity.unwrap();
+        (capacity.slots_used, capacity.bytes_used)
+    };
+    let one = used(&mut client).await;
+    client.write_secret(write("b", "k", b"v")).await.unwrap();
+    let two = used(&mut client).await;
+    assert_eq!(two.0, 5, "every change counts at once");
+    assert!(two.1 > one.1);
+    assert_eq!(agent.labels().len(), 5, "what is there is what was counted");
+    let delete = DeleteSecretRequest {
+        path: "b".to_owned(),
+        ..DeleteSecretRequest::default()
+    };
+    client.delete_secret(delete).await.unwrap();
+    assert_eq!(used(&mut client).await.0, 4, "a tombstone is one object");
+    let purge = PurgeSecretRequest {
+        path: "b".to_owned(),
+        version: 2,
+        epoch: None,
+    };
+    client.purge_secret(purge).await.unwrap();
+    assert_eq!(used(&mut client).await.0, one.0);
     assert!(
         client
             .is_connected(IsConnectedRequest {})

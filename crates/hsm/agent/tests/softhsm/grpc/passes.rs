@@ -51,7 +51,7 @@ async fn what_another_tool_writes_shows_within_an_interval() {
 }
 
 #[tokio::test]
-async fn no_list_costs_the_token_anything() {
+async fn no_list_looks_at_an_object() {
     let agent = Agent::start().await;
     let mut client = agent.client();
     client.write_secret(write("a", "k", b"v")).await.unwrap();
@@ -61,6 +61,7 @@ async fn no_list_costs_the_token_anything() {
         assert_eq!(list(&mut client).await.paths.len(), 1, "{number}");
     }
     assert!(agent.stage.answers("C_FindObjectsInit").is_empty());
+    assert!(agent.stage.answers("C_GetAttributeValue").is_empty());
 }
 
 #[tokio::test]

@@ -1,19 +1,24 @@
 //! The health port.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
-use trustplane_hsm_agent::Phase;
+use trustplane_hsm_agent::catalogue::Catalogue;
+use trustplane_hsm_agent::meters::Meters;
 use trustplane_hsm_agent::probes::Probes;
+use trustplane_hsm_agent::{AgentError, Host, Phase};
 use trustplane_pkcs11_shim::pkcs11::CKR_TOKEN_NOT_PRESENT;
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 use trustplane_process::admin::Liveness;
+use trustplane_process::metrics::Metrics;
 
 use super::{Agent, read, write};
-use crate::stage::until;
+use crate::stage::{PATIENCE, Stage, eventually, open, until};
 
 pub struct Port {
     pub router: axum::Router,
@@ -23,12 +28,20 @@ pub struct Port {
 
 impl Port {
     pub fn of(agent: &Agent) -> Self {
+        Self::over(
+            agent.host.clone(),
+            agent.catalogue.clone(),
+            (agent.meters.clone(), agent.metrics.clone()),
+        )
+    }
+
+    fn over(host: Arc<Host>, catalogue: Arc<Catalogue>, (meters, metrics): (Meters, Metrics)) -> Self {
         let ((pcscd, runs), stop) = (watch::channel(true), CancellationToken::new());
         let probes = Probes {
-            host: agent.host.clone(),
-            catalogue: agent.catalogue.clone(),
-            meters: agent.meters.clone(),
-            metrics: agent.metrics.clone(),
+            host,
+            catalogue,
+            meters,
+            metrics,
             liveness: Liveness::default(),
             pcscd: Some(runs),
             stop: stop.clone(),
@@ -46,6 +59,15 @@ impl Port {
         let status = answer.status();
         let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    /// Asks until it is so.
+    async fn until(&self, path: &str, wanted: StatusCode) -> Value {
+        let asked = || async {
+            let (status, body) = self.json(path).await;
+            Ok((status == wanted).then_some(body))
+        };
+        trustplane_testkit::until(path, PATIENCE, asked).await.unwrap()
     }
 
     async fn json(&self, path: &str) -> (StatusCode, Value) {
@@ -73,11 +95,9 @@ async fn probes_answer_as_the_original_does_and_a_lost_token_does_not_kill_the_p
 
     let gone = Fault::before(1, Action::Answer(CKR_TOKEN_NOT_PRESENT)).lasting(Duration::Always);
     agent.stage.set(Control::fault(gone));
-    let (status, health) = port.json("/healthz").await;
-    assert_eq!(
-        (status, &health["hsmConnected"]),
-        (StatusCode::SERVICE_UNAVAILABLE, &json!(false))
-    );
+    // An answer counts for a second.
+    let health = port.until("/healthz", StatusCode::SERVICE_UNAVAILABLE).await;
+    assert_eq!(health["hsmConnected"], json!(false));
     let unready = json!({"status": "not_ready", "reason": "hsm_token_unavailable"});
     assert_eq!(
         port.json("/readyz").await,
@@ -87,7 +107,7 @@ async fn probes_answer_as_the_original_does_and_a_lost_token_does_not_kill_the_p
     assert_eq!(port.get("/livez").await, (StatusCode::OK, "ok\n".to_owned()));
     agent.stage.heal();
     crate::stage::serving(&agent.host).await;
-    assert_eq!(port.json("/readyz").await.0, StatusCode::OK);
+    port.until("/readyz", StatusCode::OK).await;
 
     port.pcscd.send_replace(false);
     assert_eq!(port.json("/readyz").await.1["reason"], "pcscd_unavailable");
@@ -103,6 +123,57 @@ async fn a_module_that_hangs_does_not_hold_the_probe() {
     let answer = tokio::time::timeout(std::time::Duration::from_secs(8), port.get("/readyz")).await;
     assert_eq!(answer.unwrap().0, StatusCode::SERVICE_UNAVAILABLE);
     agent.stage.heal();
+}
+
+#[tokio::test]
+async fn any_number_of_probes_has_one_place_in_the_queue_and_callers_the_rest() {
+    const PLACES: usize = 3;
+    let stage = Stage::new();
+    let mut settings = stage.settings();
+    (settings.queue, settings.deadline) = (PLACES, std::time::Duration::from_secs(3600));
+    // Nobody asks but those who are counted here.
+    let (host, metrics) = (Arc::new(open(settings).await), Metrics::new());
+    let port = Port::over(host.clone(), Arc::default(), (Meters::new(&metrics), metrics));
+    stage.set(Control::fault(Fault::before(1, Action::Freeze)));
+    let frozen = tokio::spawn({
+        let host = host.clone();
+        async move { host.info().await }
+    });
+    stage.failed().await;
+    let ask = |path: &'static str| {
+        let router = port.router.clone();
+        tokio::spawn(async move {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            router.oneshot(request).await.unwrap().status()
+        })
+    };
+    // Half of them go away before they are answered.
+    let probes: Vec<_> = (0..50).map(|_| (ask("/healthz"), ask("/readyz"))).collect();
+    eventually("the token is asked once", || host.waiting() == 1).await;
+    for (left, _) in &probes {
+        left.abort();
+    }
+    for (_, patient) in probes {
+        assert_eq!(patient.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let more: Vec<_> = (0..50).map(|_| ask("/healthz")).collect();
+    let calls: Vec<_> = (1..PLACES)
+        .map(|_| {
+            let host = host.clone();
+            tokio::spawn(async move { host.info().await })
+        })
+        .collect();
+    eventually("they wait", || host.waiting() == PLACES).await;
+    for probe in more {
+        assert_eq!(probe.await.unwrap(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(host.waiting(), PLACES, "none was refused, and none has gone");
+    assert_eq!(host.info().await, Err(AgentError::Busy));
+    stage.heal();
+    crate::process::kill(host.health().borrow().process.unwrap());
+    for call in calls.into_iter().chain([frozen]) {
+        assert!(!matches!(call.await.unwrap(), Err(AgentError::Busy)));
+    }
 }
 
 #[tokio::test]

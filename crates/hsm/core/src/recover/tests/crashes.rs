@@ -100,7 +100,16 @@ fn cases() -> Vec<Case> {
         Case {
             name: "a tombstone is removed",
             before: used().with("c", &tombstone(2)),
-            plan: |token| purge(&Contents::of(&token.list()), &path("c"), 2, &Limits::default()).unwrap(),
+            plan: |token| {
+                purge(
+                    &Contents::of(&token.list()),
+                    &path("c"),
+                    2,
+                    None,
+                    &Limits::default(),
+                )
+                .unwrap()
+            },
         },
         Case {
             name: "a secret of the seeds, without metadata",

@@ -75,7 +75,7 @@ fn steps(token: &Token, model: &Model, change: &Change) -> Option<Planned> {
         Change::Purge(at) => (PATHS[*at], None),
     };
     let Some(wish) = wish else {
-        let plan = purge(&contents, &path(at), version(model, at), &limits);
+        let plan = purge(&contents, &path(at), version(model, at), None, &limits);
         let can = model.get(at).is_some_and(Secret::is_deleted);
         assert_eq!(plan.is_ok(), can, "purge {at}");
         return plan.ok().map(|ops| (at, ops, None));
