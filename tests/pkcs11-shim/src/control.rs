@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Control {
     /// What happens at which call.
     pub fault: Option<Fault>,
+    /// From which call since the control was set everything below holds; the first is 1, and 0 is always.
+    pub since: u64,
     /// The tries that the token says are left for the user PIN.
     pub pin_tries: Option<PinTries>,
     /// A search shows no more objects than these, as OpenSC's table of objects does.
@@ -27,6 +29,14 @@ pub struct Control {
 }
 
 impl Control {
+    /// What holds at the call of this number, but for the fault.
+    pub(crate) fn at(self, number: u64) -> Self {
+        match number < self.since {
+            true => Self::default(),
+            false => self,
+        }
+    }
+
     /// Nothing is wrong but this.
     pub fn fault(fault: Fault) -> Self {
         Self {

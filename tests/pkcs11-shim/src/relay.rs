@@ -52,6 +52,7 @@ pub(crate) fn relay(
         let mut judge = JUDGE.lock().unwrap_or_else(PoisonError::into_inner);
         judge.get_or_insert_default().count(order, function)
     };
+    let control = control.at(number);
     let note = |code: Option<CK_RV>| {
         let call = Call {
             number,
@@ -189,6 +190,17 @@ mod tests {
         assert_eq!(failing(&unplugged, &calls), [2, 3, 4]);
         let full = fault.of("C_Login").lasting(Duration::Always);
         assert_eq!(failing(&full, &calls), [4, 7]);
+    }
+
+    #[test]
+    fn what_holds_since_a_call_does_not_hold_before_it() {
+        let control = Control {
+            since: 3,
+            view: Some(1),
+            ..Control::default()
+        };
+        let views = [1, 2, 3, 4].map(|number| control.clone().at(number).view);
+        assert_eq!(views, [None, None, Some(1), Some(1)]);
     }
 
     #[test]

@@ -5,15 +5,20 @@
 //! | `<path>/<key>` | the value of a key |
 //! | `<path>` | the value of the key `data` |
 //! | `<path>/_metadata` | the metadata of a secret |
-//! | `.trustplane/journal/<mark>/_metadata` | the journal of a change of the path with this mark |
+//! | `.trustplane/journal/<mark>/<before>-<after>/_metadata` | the journal of a change of the path with this mark |
+//! | `.trustplane/journal/<mark>/_metadata` | the same, of a change whose end its labels do not tell |
 //! | `.trustplane/generation/_metadata` | the generation of the token |
+//! | `.trustplane/husk/_metadata` | what is left of an object that could be destroyed only by half |
 //!
-//! The last two are ours. No path begins with a dot, so they are in nobody's way, and the original passes over every label that
-//! ends like theirs.
+//! Those with a dot are ours. No path begins with one, so they are in nobody's way, and the original passes over every label
+//! that ends like theirs.
+
+mod marks;
 
 use std::fmt;
 
-use crate::checksum::{Framed, hex};
+pub use marks::{LabelMark, LabelsMark, PathMark, Turn};
+
 use crate::path::{KeyName, SecretPath};
 
 /// How labels of metadata end.
@@ -22,6 +27,8 @@ const METADATA_SUFFIX: &str = "/_metadata";
 const JOURNAL: &str = ".trustplane/journal/";
 /// The label of the generation.
 const GENERATION: &str = ".trustplane/generation/_metadata";
+/// The label of a husk.
+const HUSK: &str = ".trustplane/husk/_metadata";
 
 /// A label, as it is on the token. It need not be text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,9 +53,10 @@ impl Label {
         Self::new(format!("{path}{METADATA_SUFFIX}"))
     }
 
-    /// The label of the journals of one path.
-    pub fn of_journal(mark: PathMark) -> Self {
-        Self::new(format!("{JOURNAL}{mark}{METADATA_SUFFIX}"))
+    /// The label of a journal of one path.
+    pub fn of_journal(mark: PathMark, turn: Option<Turn>) -> Self {
+        let turn = turn.map_or(String::new(), |turn| format!("/{turn}"));
+        Self::new(format!("{JOURNAL}{mark}{turn}{METADATA_SUFFIX}"))
     }
 
     /// The label of the generation.
@@ -56,9 +64,20 @@ impl Label {
         Self::new(GENERATION)
     }
 
+    /// The label of what is left of an object that could be destroyed only by half: it says nothing of anybody.
+    pub fn of_husk() -> Self {
+        Self::new(HUSK)
+    }
+
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// How the labels of its path tell the end of a change, if this is a journal that says so.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let text = std::str::from_utf8(&self.0).ok()?;
+        journal(text.strip_suffix(METADATA_SUFFIX)?)?.1
     }
 
     /// What the label says by itself.
@@ -72,10 +91,19 @@ impl Label {
         let Some(front) = text.strip_suffix(METADATA_SUFFIX) else {
             return Meaning::Value(text);
         };
-        if let Some(mark) = front.strip_prefix(JOURNAL).and_then(PathMark::parse) {
+        if let Some((mark, _)) = journal(front) {
             return Meaning::Journal(mark);
         }
         SecretPath::parse(front).map_or(Meaning::Foreign, Meaning::Metadata)
+    }
+}
+
+/// What the label of a journal says, without its ending.
+fn journal(front: &str) -> Option<(PathMark, Option<Turn>)> {
+    let text = front.strip_prefix(JOURNAL)?;
+    match text.split_once('/') {
+        None => Some((PathMark::parse(text)?, None)),
+        Some((mark, turn)) => Some((PathMark::parse(mark)?, Some(Turn::parse(turn)?))),
     }
 }
 
@@ -106,33 +134,6 @@ pub(crate) enum Meaning<'a> {
     Foreign,
 }
 
-/// A short digest of a path. It stands in the label of a journal, so that a journal which cannot be read still says which path
-/// it is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathMark([u8; 8]);
-
-impl PathMark {
-    /// The mark of a path.
-    pub fn of(path: &SecretPath) -> Self {
-        let mut digest = Framed::new("path");
-        digest.add(path.as_str().as_bytes());
-        Self(digest.short())
-    }
-
-    /// Sixteen digits, each of them as we write it.
-    fn parse(text: &str) -> Option<Self> {
-        let number = u64::from_str_radix(text, 16).ok()?;
-        let mark = Self(number.to_be_bytes());
-        (mark.to_string() == text).then_some(mark)
-    }
-}
-
-impl fmt::Display for PathMark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +156,18 @@ mod tests {
     #[test]
     fn our_own_labels_are_in_nobodys_way() {
         let mark = PathMark::of(&path("db"));
-        for own in [Label::of_generation(), Label::of_journal(mark)] {
+        let labels = [Label::new("db/k"), Label::of_metadata(&path("db"))];
+        let turn = Turn {
+            before: LabelsMark::of([].into_iter()),
+            after: LabelsMark::of(labels.iter()),
+        };
+        let own = [
+            Label::of_generation(),
+            Label::of_journal(mark, None),
+            Label::of_journal(mark, Some(turn)),
+            Label::of_husk(),
+        ];
+        for own in own {
             let text = own.to_string();
             // So the original passes over them, whichever path it is asked for.
             assert!(
@@ -165,13 +177,22 @@ mod tests {
             assert!(SecretPath::parse(text.trim_end_matches(METADATA_SUFFIX)).is_err());
         }
         assert_eq!(Label::of_generation().meaning(), Meaning::Generation);
-        assert_eq!(Label::of_journal(mark).meaning(), Meaning::Journal(mark));
+        for turn in [None, Some(turn)] {
+            let label = Label::of_journal(mark, turn);
+            assert_eq!((label.meaning(), label.turn()), (Meaning::Journal(mark), turn));
+            // No module that we know of cuts it.
+            assert!(label.as_bytes().len() < 127, "{label}");
+        }
+        assert_eq!(Label::of_husk().meaning(), Meaning::Foreign);
         assert_ne!(mark, PathMark::of(&path("db2")));
+        assert_eq!(LabelsMark::of(labels.iter().rev()), turn.after);
+        let twice = labels.iter().chain(&labels[..1]);
+        assert!(LabelsMark::of(twice) != turn.after && LabelsMark::of(labels[1..].iter()) != turn.after);
     }
 
     #[test]
     fn what_is_no_label_of_ours_or_the_originals_is_foreign() {
-        let cases: [&[u8]; 9] = [
+        let cases: [&[u8]; 12] = [
             b"\xff",
             b"/_metadata",
             b"my cert/_metadata",
@@ -181,6 +202,9 @@ mod tests {
             b".trustplane/journal/0123/_metadata",
             b".trustplane/journal/0123456789ABCDEF/_metadata",
             b".trustplane/journal/+123456789abcdef/_metadata",
+            b".trustplane/journal/0123456789abcdef/01234567/_metadata",
+            b".trustplane/journal/0123456789abcdef/01234567-0123456/_metadata",
+            b".trustplane/journal/0123456789abcdef/01234567-012345678/_metadata",
         ];
         for foreign in cases {
             assert_eq!(

@@ -42,9 +42,9 @@ pub(crate) enum Part {
 /// How much a token holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Data objects in all.
+    /// Objects in all: data objects, and where their number is limited also keys and certificates.
     pub objects: usize,
-    /// Bytes of their labels and values.
+    /// Bytes of labels and values of the data objects.
     pub bytes: usize,
     /// Those that are neither part of a secret nor ours.
     pub foreign: usize,
@@ -139,6 +139,13 @@ impl<'a, H> Contents<'a, H> {
             pieces.sort_by(|one, other| rank(one).cmp(&rank(other)));
         }
         contents
+    }
+
+    /// The same, on a token that has so many objects of other classes beside them.
+    pub fn beside(mut self, others: usize) -> Self {
+        self.usage.objects += others;
+        self.usage.foreign += others;
+        self
     }
 
     fn metadata_of(&mut self, path: SecretPath, found: &'a Found<H>) {
@@ -269,18 +276,14 @@ impl<'a, H> Contents<'a, H> {
         }
     }
 
+    /// Whether a change of a path was interrupted, and could be neither finished nor undone.
+    pub fn is_interrupted(&self, path: &SecretPath) -> bool {
+        self.trust(path).is_err()
+    }
+
     /// Reads a secret and says what is to be said of it without its values.
     pub fn describe(&self, path: &SecretPath) -> Result<Description, ReadError> {
         Ok(Description::of(&self.read(path)?))
-    }
-
-    /// Journals of which nobody can tell the path: neither they nor any path on the token says it.
-    pub fn unnamed_journals(&self) -> impl Iterator<Item = PathMark> {
-        let known: BTreeSet<PathMark> = self.secrets.keys().map(PathMark::of).collect();
-        self.journals
-            .keys()
-            .copied()
-            .filter(move |mark| !known.contains(mark))
     }
 
     /// The generation of the token.

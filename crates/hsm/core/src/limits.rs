@@ -23,7 +23,7 @@ pub struct Limits {
     pub label: Option<usize>,
     /// Bytes of a value.
     pub value: Option<usize>,
-    /// Data objects in all.
+    /// Objects of all classes: no more are made, and where more are found, still others may be hidden.
     pub objects: Option<usize>,
     /// Bytes of all labels and values.
     pub bytes: Option<usize>,
@@ -134,6 +134,18 @@ pub enum LimitError {
         /// How many there may be.
         limit: usize,
     },
+    /// Nothing on the token could be changed any more.
+    #[error(
+        "after the write the token has no room to change what it holds: that needs {needed} {what}, and the token holds {limit}"
+    )]
+    Room {
+        /// Of what there would be too many.
+        what: &'static str,
+        /// How many there would be.
+        needed: usize,
+        /// How many there may be.
+        limit: usize,
+    },
     /// The secret has too many keys.
     #[error("the secret has {keys} keys; it may have {MOST_KEYS}")]
     Keys {
@@ -152,7 +164,7 @@ impl LimitError {
     /// What it means to the one who called.
     pub fn code(&self) -> Code {
         match self {
-            Self::Objects { .. } | Self::Bytes { .. } => Code::ResourceExhausted,
+            Self::Objects { .. } | Self::Bytes { .. } | Self::Room { .. } => Code::ResourceExhausted,
             _ => Code::InvalidArgument,
         }
     }
@@ -221,6 +233,29 @@ impl Limits {
             });
         }
         Ok(())
+    }
+
+    /// Checks that a token can hold so much when it is changed once more.
+    pub(crate) fn check_room(&self, needed: &Usage) -> Result<(), LimitError> {
+        self.check_usage(needed).map_err(|error| match error {
+            LimitError::Objects { needed, limit } => LimitError::Room {
+                what: "objects",
+                needed,
+                limit,
+            },
+            LimitError::Bytes { needed, limit } => LimitError::Room {
+                what: "bytes",
+                needed,
+                limit,
+            },
+            error => error,
+        })
+    }
+
+    /// Whether a token that shows so many objects may hide others. Modules that show so many objects and no more do not say so; those
+    /// that take so many and no more never have one beyond.
+    pub fn may_hide(&self, shown: usize) -> bool {
+        self.objects.is_some_and(|limit| shown > limit)
     }
 
     /// What is free.

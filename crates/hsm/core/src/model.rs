@@ -1,4 +1,4 @@
-//! A token in memory that can be full, and can be lost after any step. What the tests of this crate stand on.
+//! A token in memory that can be full, can be lost after any step, and can destroy in halves. What the tests of this crate stand on.
 
 use crate::change::{Change, change};
 use crate::examples;
@@ -66,6 +66,9 @@ pub struct Token {
     pub steps: Option<usize>,
     /// How many objects can be made before one cannot.
     pub creates: Option<usize>,
+    /// An object is destroyed in two steps, as on a card: its value goes, then its label. Of what has no value the label cannot
+    /// be destroyed any more, but changed.
+    pub halves: bool,
 }
 
 impl Token {
@@ -120,12 +123,10 @@ impl Token {
         all
     }
 
-    /// All objects but the generation.
+    /// All objects but the generation and husks.
     pub fn snapshot(&self) -> Snapshot {
-        let objects = self
-            .objects
-            .iter()
-            .filter(|found| found.label != Label::of_generation());
+        let ours = [Label::of_generation(), Label::of_husk()];
+        let objects = self.objects.iter().filter(|found| !ours.contains(&found.label));
         let pair = |found: &Found<u64>| {
             (
                 found.label.clone(),
@@ -139,15 +140,6 @@ impl Token {
 
     pub fn len(&self) -> usize {
         self.objects.len()
-    }
-
-    /// The value of the one object with this label.
-    pub fn value(&self, label: &Label) -> Option<Value> {
-        self.objects
-            .iter()
-            .find(|found| found.label == *label)?
-            .value
-            .clone()
     }
 
     /// The values of all journals.
@@ -218,13 +210,17 @@ impl Objects for Token {
 
     fn destroy(&mut self, handle: &u64) -> Result<(), Fault> {
         self.step()?;
-        let before = self.objects.len();
-        self.objects.retain(|found| found.handle != *handle);
-        assert_eq!(
-            self.objects.len() + 1,
-            before,
-            "object {handle} was destroyed twice"
-        );
+        let at = self.objects.iter().position(|found| found.handle == *handle);
+        let at = at.unwrap_or_else(|| panic!("object {handle} was destroyed twice"));
+        if self.halves {
+            let found = &mut self.objects[at];
+            if found.value.take().is_none() {
+                found.label = Label::of_husk();
+                return Ok(());
+            }
+            self.step()?;
+        }
+        self.objects.remove(at);
         Ok(())
     }
 }

@@ -3,22 +3,28 @@
 //!
 //! | what is there | the change is |
 //! |---|---|
-//! | something that cannot be read and could be before | lost, for as long as that lasts |
+//! | something that cannot be read and could be before, and has a label that the change does not touch | lost, for as long as that lasts |
 //! | all that the path was to hold | finished: what was to go is destroyed |
-//! | metadata that the journal does not know, and none that it knows | overtaken: another tool has written the secret since |
 //! | all that was there before, and nothing that the journal does not know | undone: what is new is destroyed |
+//! | something else that cannot be read and could be before | lost, for as long as that lasts |
+//! | metadata that the journal does not know, and none that it knows | overtaken: another tool has written the secret since |
 //! | nothing that is new | overtaken: another tool has changed what was there |
 //! | anything else | lost: nothing is destroyed, and the path is not served until it is written anew |
 //!
 //! The first line that fits counts. A crash of ours leaves what is to be finished or undone, because nothing goes before all that
 //! is new is there; the other ends need a second tool between crash and recovery. A recovery that is interrupted after any
 //! number of steps comes to the same end the next time.
+//!
+//! A card destroys an object in two halves: its value goes, then its label. A crash between them leaves a label, and no value. If
+//! all that counts is there, whichever way, such a half is one that was to go, and goes. A journal that is left so says by its
+//! label alone which labels its path had before the change and was to have after it. If it has the one or the other, then the
+//! change is over, because on the way between them the path has more metadata, or more objects, or fewer.
 
 use std::collections::BTreeSet;
 
 use crate::generation::Generation;
 use crate::journal::{Journal, JournalError};
-use crate::label::PathMark;
+use crate::label::{LabelsMark, PathMark};
 use crate::layout::{Contents, Part};
 use crate::object::{Found, HalfDigest, ObjectDigest};
 use crate::op::Op;
@@ -76,52 +82,86 @@ pub enum Loss {
 
 /// Plans the end of every change that was interrupted.
 pub fn recover<H: Clone>(contents: &Contents<'_, H>) -> Recovery<H> {
-    let mut ops = Vec::new();
-    let mut journals = Vec::new();
+    let mut draft = Draft {
+        ops: Vec::new(),
+        journals: Vec::new(),
+        counter: 0,
+    };
     let mut ended = Vec::new();
-    let mut counter = 0;
     for (mark, group) in contents.journals() {
-        let (journal, copies, others) = match head(group, *mark) {
+        let path = contents.paths().find(|path| PathMark::of(path) == *mark);
+        ended.push(Ended {
+            mark: *mark,
+            path: path.cloned(),
+            end: draft.lead(contents, *mark, path, group),
+        });
+    }
+    let mut ops = draft.ops;
+    renew(&mut ops, contents, draft.counter);
+    // As long as a journal is there, all of this is done again.
+    destroy(&mut ops, draft.journals);
+    Recovery { ops, ended }
+}
+
+/// What is to be done, as far as the changes were looked at.
+struct Draft<'a, H> {
+    ops: Vec<Op<H>>,
+    /// Journals that are not needed any more.
+    journals: Vec<&'a Found<H>>,
+    /// The highest generation that a finished change has promised.
+    counter: u64,
+}
+
+impl<'a, H: Clone> Draft<'a, H> {
+    /// Leads the change of one path to its end.
+    fn lead(
+        &mut self,
+        contents: &Contents<'a, H>,
+        mark: PathMark,
+        path: Option<&SecretPath>,
+        group: &[&'a Found<H>],
+    ) -> End {
+        let (journal, copies, others) = match head(group, mark) {
             Ok(head) => head,
             Err(loss) => {
-                let path = contents.paths().find(|path| PathMark::of(path) == *mark).cloned();
-                let end = End::Lost(loss);
-                ended.push(Ended {
-                    mark: *mark,
-                    path,
-                    end,
-                });
-                continue;
+                let ends: Vec<End> = group
+                    .iter()
+                    .filter_map(|found| over(contents, path, found))
+                    .collect();
+                let (over, rest): (Vec<&Found<H>>, Vec<&Found<H>>) = group
+                    .iter()
+                    .partition(|found| over(contents, path, found).is_some());
+                self.journals.extend(over);
+                return match (&ends[..], &rest[..]) {
+                    ([], _) => End::Lost(loss),
+                    ([end, ..], []) => *end,
+                    (_, rest) => self.lead(contents, mark, path, rest),
+                };
             }
         };
         let scene = Scene::of(contents, &journal, &others);
         let end = scene.end(&journal);
-        match end {
-            End::Finished => {
-                counter = counter.max(journal.generation);
-                destroy(&mut ops, scene.going);
-            }
-            End::Undone => destroy(&mut ops, scene.new),
-            End::Overtaken | End::Lost(_) => {}
+        if end == End::Finished {
+            self.counter = self.counter.max(journal.generation);
         }
         if !matches!(end, End::Lost(_)) {
-            journals.extend(copies);
+            self.journals.extend(copies);
         }
-        let path = Some(journal.path);
-        ended.push(Ended {
-            mark: *mark,
-            path,
-            end,
-        });
+        scene.lead_to(end, &mut self.ops);
+        end
     }
-    renew(&mut ops, contents, counter);
-    // As long as a journal is there, all of this is done again.
-    ops.extend(
-        journals
-            .into_iter()
-            .map(|found| Op::Destroy(found.handle.clone())),
-    );
-    Recovery { ops, ended }
+}
+
+/// How the change of a journal that cannot be read has ended, if the labels of its path tell that.
+fn over<H>(contents: &Contents<'_, H>, path: Option<&SecretPath>, journal: &Found<H>) -> Option<End> {
+    let turn = journal.label.turn().filter(|_| journal.value.is_none())?;
+    let pieces = path.map_or(&[][..], |path| contents.pieces(path));
+    let now = LabelsMark::of(pieces.iter().map(|piece| &piece.found.label));
+    match now {
+        _ if now == turn.after => Some(End::Finished),
+        _ if now == turn.before => Some(End::Undone),
+        _ => None,
+    }
 }
 
 /// A journal with the objects that hold it, and the other journals of its path.
@@ -141,9 +181,10 @@ fn head<'a, H>(group: &[&'a Found<H>], mark: PathMark) -> Result<Head<'a, H>, Lo
         let digest = found.digest();
         let (copies, others): (Vec<&Found<H>>, Vec<&Found<H>>) =
             group.iter().copied().partition(|other| other.digest() == digest);
+        let is_half = |other: &Found<H>| other.value.is_none() && journal.touches(&other.label);
         if others
             .iter()
-            .all(|other| journal.old.contains(&other.digest().half()))
+            .all(|other| journal.old.contains(&other.digest().half()) || is_half(other))
         {
             return Ok((journal, copies, others));
         }
@@ -162,7 +203,9 @@ struct Scene<'a, H> {
     going: Vec<&'a Found<H>>,
     /// What is destroyed if the change is undone.
     new: Vec<&'a Found<H>>,
-    /// There is something that cannot be read, and could be when the journal was made.
+    /// What cannot be read, could be when the journal was made, and may be a half of what was made or was to go.
+    halves: Vec<&'a Found<H>>,
+    /// There is something else that cannot be read, and could be when the journal was made.
     unreadable: bool,
     /// There is something that the journal does not know.
     strange: bool,
@@ -177,6 +220,7 @@ impl<'a, H> Scene<'a, H> {
             old: BTreeSet::new(),
             going: Vec::new(),
             new: Vec::new(),
+            halves: Vec::new(),
             unreadable: false,
             strange: false,
             strange_metadata: false,
@@ -210,13 +254,17 @@ impl<'a, H> Scene<'a, H> {
             }
             return true;
         }
-        let goes = journal.old.contains(&digest.half());
-        if goes {
+        if journal.old.contains(&digest.half()) {
             self.old.insert(digest.half());
             self.going.push(found);
+            return true;
         }
-        self.unreadable |= !goes && found.value.is_none();
-        goes
+        let is_half = found.value.is_none() && journal.touches(&found.label);
+        if is_half {
+            self.halves.push(found);
+        }
+        self.unreadable |= !is_half && found.value.is_none();
+        is_half
     }
 
     fn end(&self, journal: &Journal) -> End {
@@ -228,16 +276,30 @@ impl<'a, H> Scene<'a, H> {
         if kept && journal.new.iter().all(has) {
             return End::Finished;
         }
-        if self.strange_metadata {
-            return End::Overtaken;
-        }
         if kept && !self.strange && journal.old.is_subset(&self.old) {
             return End::Undone;
         }
-        match self.new.is_empty() {
+        if !self.halves.is_empty() {
+            return End::Lost(Loss::Unreadable);
+        }
+        match self.strange_metadata || self.new.is_empty() {
             true => End::Overtaken,
             false => End::Lost(Loss::Mixture),
         }
+    }
+
+    /// Destroys what is not to be there at this end.
+    fn lead_to(self, end: End, ops: &mut Vec<Op<H>>)
+    where
+        H: Clone,
+    {
+        let going = match end {
+            End::Finished => self.going,
+            End::Undone => self.new,
+            End::Overtaken | End::Lost(_) => return,
+        };
+        destroy(ops, self.halves);
+        destroy(ops, going);
     }
 }
 

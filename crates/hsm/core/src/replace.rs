@@ -9,20 +9,22 @@
 //! From the second half of step 2 on nothing needs room that is not there already, but step 3: a token that is full there still
 //! has all of the old value, and going back only destroys.
 
+mod room;
+
 use std::collections::BTreeSet;
 
 use crate::code::Code;
 use crate::generation::Generation;
-use crate::journal::{Journal, MOST_OBJECTS};
-use crate::label::{Label, PathMark};
-use crate::layout::{Contents, ReadError, objects};
+use crate::journal::Journal;
+use crate::label::{Label, LabelMark, LabelsMark, PathMark, Turn};
+use crate::layout::{Contents, Part, Piece, ReadError, objects};
 use crate::limits::{LimitError, Limits, check_secret};
-use crate::object::{Found, NewObject};
+use crate::object::{Found, NewObject, ObjectDigest};
 use crate::op::Op;
 use crate::path::{KeyName, SecretPath};
 use crate::recover::recover;
 use crate::secret::Secret;
-use crate::version::Expected;
+use crate::version::{Expected, HIGHEST};
 
 /// Why a change is refused. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -151,7 +153,8 @@ pub(crate) fn put<H: Clone>(
     plan(contents, path, &objects(path, secret), epoch, limits)
 }
 
-/// Plans that nothing is left of a secret that was deleted in this version: no late copy of it can be there any more.
+/// Plans that nothing is left of a secret that was deleted in this version: no late copy of it can be there any more. Where the
+/// limits leave no room for a journal, it is done [without one](purge_without_journal).
 pub fn purge<H: Clone>(
     contents: &Contents<'_, H>,
     path: &SecretPath,
@@ -159,16 +162,46 @@ pub fn purge<H: Clone>(
     epoch: Option<u64>,
     limits: &Limits,
 ) -> Result<Vec<Op<H>>, WriteError> {
+    is_tombstone(contents, path, version, epoch)?;
+    match plan(contents, path, &[], epoch, limits) {
+        Err(WriteError::Limit { source, .. }) if source.code() == Code::ResourceExhausted => {
+            purge_without_journal(contents, path, version, epoch)
+        }
+        planned => planned,
+    }
+}
+
+/// Plans the same on a token that has no room for a journal: every step makes room or needs as much as was just made. The
+/// metadata of a secret that was deleted is all that there is of it, in one object or in equal ones, so it is there or it is not.
+pub fn purge_without_journal<H: Clone>(
+    contents: &Contents<'_, H>,
+    path: &SecretPath,
+    version: u64,
+    epoch: Option<u64>,
+) -> Result<Vec<Op<H>>, WriteError> {
+    is_tombstone(contents, path, version, epoch)?;
+    let pieces = contents.pieces(path).iter();
+    let mut ops: Vec<Op<H>> = pieces.map(|piece| destroy(piece.found)).collect();
+    ops.push(Op::Create(next(contents, epoch).object()));
+    ops.extend(contents.generations().iter().map(|found| destroy(found)));
+    Ok(ops)
+}
+
+fn is_tombstone<H: Clone>(
+    contents: &Contents<'_, H>,
+    path: &SecretPath,
+    version: u64,
+    epoch: Option<u64>,
+) -> Result<(), WriteError> {
     is_settled(contents, path)?;
     is_current(contents, path, epoch)?;
-    let stamp = contents.stamp(path)?;
-    if !stamp.is_some_and(|stamp| stamp.deleted && stamp.version == version) {
-        return Err(WriteError::NoTombstone {
+    match contents.stamp(path)? {
+        Some(stamp) if stamp.deleted && stamp.version == version => Ok(()),
+        _ => Err(WriteError::NoTombstone {
             path: path.clone(),
             version,
-        });
+        }),
     }
-    plan(contents, path, &[], epoch, limits)
 }
 
 /// Whether no other writer has followed this one.
@@ -229,80 +262,99 @@ fn plan<H: Clone>(
     epoch: Option<u64>,
     limits: &Limits,
 ) -> Result<Vec<Op<H>>, WriteError> {
-    let mut kept = BTreeSet::new();
-    let mut going = Vec::new();
-    let journals = contents
-        .journals()
-        .get(&PathMark::of(path))
-        .into_iter()
-        .flatten()
-        .copied();
-    for found in journals.chain(contents.pieces(path).iter().map(|piece| piece.found)) {
-        // Of equal objects one stays.
-        let stays = wanted.iter().any(|object| found.is(object)) && kept.insert(found.digest());
-        if !stays {
-            going.push(found);
-        }
-    }
-    let new: Vec<&NewObject> = wanted
-        .iter()
-        .filter(|object| !kept.contains(&object.digest()))
-        .collect();
-    if new.is_empty() && going.is_empty() {
+    let change = Difference::of(contents, path, wanted);
+    if change.new.is_empty() && change.going.is_empty() {
         return Ok(Vec::new());
     }
-    let generation = Generation {
-        counter: contents.generation().counter + 1,
-        epoch: contents.epoch().max(epoch.unwrap_or_default()),
-    };
-    let old = going
-        .iter()
-        .map(|found| found.digest())
-        .filter(|digest| !kept.contains(digest));
-    let journal = Journal {
-        generation: generation.counter,
-        path: path.clone(),
-        old: old.map(|digest| digest.half()).collect(),
-        new: new.iter().map(|object| object.digest()).collect(),
-        kept,
-    };
+    let generation = next(contents, epoch);
+    let journal = change.journal(contents, path, generation);
     let first = [journal.object(), generation.object()];
-    check(contents, &journal, &first, &new, limits).map_err(|source| limit(path, source))?;
+    room::check(contents, path, &change, &first, limits).map_err(|source| limit(path, source))?;
 
     let mut ops: Vec<Op<H>> = first.into_iter().map(Op::Create).collect();
-    let destroy = |found: &Found<H>| Op::Destroy(found.handle.clone());
     ops.extend(contents.generations().iter().map(|found| destroy(found)));
-    ops.extend(new.into_iter().cloned().map(Op::Create));
-    ops.extend(going.into_iter().map(destroy));
+    ops.extend(change.new.into_iter().cloned().map(Op::Create));
+    ops.extend(change.going.into_iter().map(destroy));
     ops.push(Op::DestroyCreated(0));
     Ok(ops)
 }
 
-/// Checks every object, and the most that the token has to hold at once.
-fn check<H>(
-    contents: &Contents<'_, H>,
-    journal: &Journal,
-    first: &[NewObject],
-    new: &[&NewObject],
-    limits: &Limits,
-) -> Result<(), LimitError> {
-    let most = journal.kept.len().max(journal.new.len()).max(journal.old.len());
-    if most > MOST_OBJECTS {
-        return Err(LimitError::Keys { keys: most });
+fn destroy<H: Clone>(found: &Found<H>) -> Op<H> {
+    Op::Destroy(found.handle.clone())
+}
+
+/// The generation after the next change. Nobody counts so far; if somebody forged the highest, it begins anew.
+fn next<H>(contents: &Contents<'_, H>, epoch: Option<u64>) -> Generation {
+    let counter = contents.generation().counter + 1;
+    Generation {
+        counter: if counter < HIGHEST { counter } else { 1 },
+        epoch: contents.epoch().max(epoch.unwrap_or_default()),
     }
-    for object in first.iter().chain(new.iter().copied()) {
-        limits.check_object(object)?;
+}
+
+/// What a change keeps, makes and destroys.
+struct Difference<'a, H> {
+    wanted: &'a [NewObject],
+    kept: BTreeSet<ObjectDigest>,
+    new: Vec<&'a NewObject>,
+    going: Vec<&'a Found<H>>,
+}
+
+impl<'a, H> Difference<'a, H> {
+    fn of(contents: &Contents<'a, H>, path: &SecretPath, wanted: &'a [NewObject]) -> Self {
+        let mut kept = BTreeSet::new();
+        let mut going = Vec::new();
+        let journals = contents.journals().get(&PathMark::of(path));
+        let journals = journals.into_iter().flatten().copied();
+        for found in journals.chain(contents.pieces(path).iter().map(|piece| piece.found)) {
+            // Of equal objects one stays.
+            let stays = wanted.iter().any(|object| found.is(object)) && kept.insert(found.digest());
+            if !stays {
+                going.push(found);
+            }
+        }
+        let new = wanted.iter().filter(|object| !kept.contains(&object.digest()));
+        Self {
+            wanted,
+            new: new.collect(),
+            kept,
+            going,
+        }
     }
-    let with_first = first
-        .iter()
-        .fold(contents.usage(), |usage, object| usage.and(1, object.size()));
-    limits.check_usage(&with_first)?;
-    let gone = contents.generations().iter();
-    let without = gone.fold(with_first, |usage, found| usage.without(1, found.size()));
-    let with_all = new
-        .iter()
-        .fold(without, |usage, object| usage.and(1, object.size()));
-    limits.check_usage(&with_all)
+
+    fn journal(&self, contents: &Contents<'a, H>, path: &SecretPath, generation: Generation) -> Journal {
+        let old = self.going.iter().map(|found| found.digest());
+        let made = self.new.iter().map(|object| &object.label);
+        let touched = made.chain(self.going.iter().map(|found| &found.label));
+        Journal {
+            generation: generation.counter,
+            path: path.clone(),
+            old: old
+                .filter(|digest| !self.kept.contains(digest))
+                .map(|digest| digest.half())
+                .collect(),
+            new: self.new.iter().map(|object| object.digest()).collect(),
+            kept: self.kept.clone(),
+            touched: touched.map(LabelMark::of).collect(),
+            turn: self.turn(contents.pieces(path), path),
+        }
+    }
+
+    /// The labels before and after, if no state between them has the same. With one metadata object that is renewed there are
+    /// two from the first step of the new to the last of the old; and if nothing is made, or nothing was there, each step has
+    /// fewer labels than the one before it, or more.
+    fn turn(&self, pieces: &[Piece<'a, H>], path: &SecretPath) -> Option<Turn> {
+        let metadata = Label::of_metadata(path);
+        let is_renewed = || {
+            let before = pieces.iter().filter(|piece| piece.part == Part::Metadata);
+            before.count() == 1 && self.new.iter().any(|object| object.label == metadata)
+        };
+        let tells = self.new.is_empty() || pieces.is_empty() || is_renewed();
+        tells.then(|| Turn {
+            before: LabelsMark::of(pieces.iter().map(|piece| &piece.found.label)),
+            after: LabelsMark::of(self.wanted.iter().map(|object| &object.label)),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -75,6 +75,14 @@ pub enum TokenError {
         /// The label.
         label: Label,
     },
+    /// As many objects are seen as the module can show, or more: others may be hidden, and nobody says so.
+    #[error(
+        "read all objects: {shown} are shown, and of so many some may be hidden; take others off the token"
+    )]
+    Hidden {
+        /// How many are seen.
+        shown: usize,
+    },
     /// Objects come and go while they are read.
     #[error("read all objects: others change them all the time")]
     Unsteady,
@@ -103,10 +111,14 @@ impl TokenError {
     pub fn needs_initialisation(&self) -> bool {
         match self {
             Self::Removed(_) | Self::LoggedOut | Self::AnotherToken { .. } => true,
-            // The standard's word for "in the worst case everything is inconsistent".
-            Self::Other(answer) => matches!(answer.code, RvError::GeneralError),
-            _ => false,
+            _ => self.is_vague(),
         }
+    }
+
+    /// Whether it is the standard's word for "in the worst case everything is inconsistent". OpenSC says it of whatever a card
+    /// refuses.
+    pub(crate) fn is_vague(&self) -> bool {
+        matches!(self, Self::Other(answer) if matches!(answer.code, RvError::GeneralError))
     }
 
     /// The same of a token that is known to be there and to say nothing better when it has no room.

@@ -41,5 +41,5 @@ pub use error::{Answer, TokenError};
 pub use inventory::{BadSlot, ChoiceError, Inventory, Memory, Selector, TokenInfo};
 pub use module::Module;
 pub use pin::{Attempt, Pin, PinTries};
-pub use store::{Capacity, Listing, Store, StoreError};
-pub use token::{Handle, Objects, Token, Unreadable};
+pub use store::{Capacity, Listing, Store, StoreError, Survey};
+pub use token::{Handle, Objects, Remains, Token, Unreadable};

@@ -2,25 +2,25 @@
 
 mod known;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use trustplane_hsm_core::change::{Change, Terms, change};
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::label::Label;
-use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage, objects};
+use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage};
 use trustplane_hsm_core::limits::{Limits, Room};
 use trustplane_hsm_core::object::{Found, NewObject};
 use trustplane_hsm_core::op::{self, Op, carry_out};
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::recover::{Ended, recover};
-use trustplane_hsm_core::replace::{WriteError, purge};
+use trustplane_hsm_core::replace::{WriteError, purge, purge_without_journal};
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Stamp;
 
-use crate::token::{Handle, Objects};
+use crate::token::{Handle, Objects, Remains, SOME};
 use crate::{Memory, Token, TokenError};
-use known::Index;
+use known::{Basis, Index};
 
 /// Why something could not be done with a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,15 +31,19 @@ pub enum StoreError {
     /// It must not be written so. Nothing was changed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The token failed. What was being written is there wholly or not at all, once the token can be used again.
+    /// The token failed. What was being written is there wholly or not at all, once the token can be used again. If it can be used
+    /// still, nothing was changed.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// The token failed in the middle of a change, and then it could not be seen what has become of that.
+    #[error("{0}; whether the change was made is not known")]
+    Unknown(TokenError),
 }
 
 impl StoreError {
     /// Whether the module has to be initialised again before the token can be used.
     pub fn needs_initialisation(&self) -> bool {
-        matches!(self, Self::Token(error) if error.needs_initialisation())
+        matches!(self, Self::Token(error) | Self::Unknown(error) if error.needs_initialisation())
     }
 
     /// What it means to the one who called; nothing if the token cannot be used at all.
@@ -48,10 +52,10 @@ impl StoreError {
             Self::Read(error) => Some(error.code()),
             Self::Write(error) => Some(error.code()),
             Self::Token(TokenError::Full(_)) => Some(Code::ResourceExhausted),
-            Self::Token(TokenError::Unreadable(_)) => Some(Code::DataLoss),
+            Self::Token(TokenError::Unreadable(_) | TokenError::Hidden { .. }) => Some(Code::DataLoss),
             Self::Token(TokenError::Cut { .. }) => Some(Code::InvalidArgument),
             Self::Token(TokenError::WriteProtected(_)) => Some(Code::FailedPrecondition),
-            Self::Token(_) => None,
+            Self::Token(_) | Self::Unknown(_) => None,
         }
     }
 }
@@ -67,6 +71,17 @@ pub struct Capacity {
     pub memory: Memory,
 }
 
+/// All that is known of a token at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// Every secret, those that were deleted among them.
+    pub listing: Listing,
+    /// How much the token holds.
+    pub capacity: Capacity,
+    /// Its generation.
+    pub generation: Generation,
+}
+
 /// Every path with what is to be said of its secret without values, or why it cannot be read.
 pub type Listing = BTreeMap<SecretPath, Result<Description, ReadError>>;
 
@@ -74,9 +89,12 @@ pub type Listing = BTreeMap<SecretPath, Result<Description, ReadError>>;
 ///
 /// What was read is kept, and wiped when it goes. To read a secret, its objects are read from the token again, and no others. A
 /// change first looks whether the token has the objects that are known, by the labels that it is about, by the generation, and
-/// by the metadata where that counts; if not, or to list, all of them are looked at. What another tool does to other labels is seen by [`Store::refresh`]; with a
-/// module like OpenSC, which does not see the writes of others at all, the module has to be initialised again for that, and
-/// the store opened anew.
+/// by what stays of the secret and by the metadata where that counts; if not, or to list, all of them are looked at. What another
+/// tool does to other labels is seen by [`Store::refresh`]; with a module like OpenSC, which does not see the writes of others at
+/// all, the module has to be initialised again for that, and the store opened anew.
+///
+/// Where a module shows so many objects and no more, and so many are there, nothing is read and nothing is changed: a part of a
+/// secret could be hidden, or a journal.
 pub struct Store<'module> {
     token: Token<'module>,
     limits: Limits,
@@ -85,6 +103,8 @@ pub struct Store<'module> {
     index: Option<Index>,
     /// Whether a step has failed since the objects were read: then nobody knows what is there.
     doubtful: bool,
+    /// What the token said of its memory when it was last asked.
+    memory: Memory,
     interrupted: Vec<Ended>,
 }
 
@@ -97,6 +117,7 @@ impl<'module> Store<'module> {
             objects: Objects::default(),
             index: None,
             doubtful: true,
+            memory: Memory::default(),
             interrupted: Vec::new(),
         };
         store.settle()?;
@@ -121,6 +142,21 @@ impl<'module> Store<'module> {
     /// Every secret, those that were deleted among them.
     pub fn list(&mut self) -> Result<Listing, StoreError> {
         self.settle()?;
+        self.listing()
+    }
+
+    /// All that is known of the token after one look at it. If it is to be anew, every object is read again.
+    pub fn survey(&mut self, anew: bool) -> Result<Survey, StoreError> {
+        self.doubtful |= anew;
+        self.settle()?;
+        Ok(Survey {
+            listing: self.listing()?,
+            capacity: self.known_capacity(),
+            generation: self.known_generation(),
+        })
+    }
+
+    fn listing(&self) -> Result<Listing, StoreError> {
         let contents = self.contents()?;
         let paths = contents.paths();
         Ok(paths
@@ -157,58 +193,73 @@ impl<'module> Store<'module> {
         terms: impl Into<Terms>,
     ) -> Result<Description, StoreError> {
         let (limits, terms) = (self.limits, terms.into());
-        let labels = match wanted {
-            Change::Put(secret) => objects(path, secret)
-                .into_iter()
-                .map(|object| object.label)
-                .collect(),
-            Change::Delete(_) | Change::DeleteKey(..) => BTreeSet::from([Label::of_metadata(path)]),
-        };
-        let secret = self.make(path, labels, wanted.depends(terms), |contents| {
-            change(contents, path, wanted, terms, &limits)
-        })?;
+        let basis = Basis::of(path, wanted, wanted.depends(terms));
+        let secret = self.make(
+            path,
+            basis,
+            |contents| change(contents, path, wanted, terms, &limits),
+            |contents, secret| contents.read(path).as_ref() == Ok(secret),
+        )?;
         Ok(Description::of(&secret))
     }
 
-    /// Removes what is left of a secret that was deleted in this version, for a writer of this epoch.
+    /// Removes what is left of a secret that was deleted in this version, for a writer of this epoch. If the token has no room for a
+    /// journal of that, it is done without.
     pub fn purge(&mut self, path: &SecretPath, version: u64, epoch: Option<u64>) -> Result<(), StoreError> {
         let limits = self.limits;
-        self.make(path, BTreeSet::new(), true, |contents| {
-            Ok((purge(contents, path, version, epoch, &limits)?, ()))
-        })
+        let is_gone = |contents: &Contents<'_, Handle>, (): &()| {
+            matches!(contents.read(path), Err(ReadError::NotFound { .. }))
+        };
+        let plan =
+            |contents: &Contents<'_, Handle>| Ok((purge(contents, path, version, epoch, &limits)?, ()));
+        match self.make(path, Basis::metadata(), plan, is_gone) {
+            Err(StoreError::Token(TokenError::Full(_))) => {
+                let plan = |contents: &Contents<'_, Handle>| {
+                    Ok((purge_without_journal(contents, path, version, epoch)?, ()))
+                };
+                self.make(path, Basis::metadata(), plan, is_gone)
+            }
+            purged => purged,
+        }
     }
 
     /// How much the token holds.
     pub fn capacity(&mut self) -> Result<Capacity, StoreError> {
         self.settle()?;
-        let memory = self.token.info()?.memory;
-        let usage = Contents::of(&self.objects.found).usage();
-        Ok(Capacity {
-            usage,
-            room: self.limits.room(&usage),
-            memory,
-        })
+        Ok(self.known_capacity())
     }
 
-    /// How much the token holds by what was seen and changed last. The token is not asked, so nothing is known of its memory.
+    /// How much the token holds by what was seen and changed last. The token is not asked.
     pub fn known_capacity(&self) -> Capacity {
-        let usage = Contents::of(&self.objects.found).usage();
+        let usage = self.known().usage();
         Capacity {
             usage,
             room: self.limits.room(&usage),
-            memory: Memory::default(),
+            memory: self.memory,
         }
     }
 
-    /// The generation of the token: new after each change of ours.
+    /// The generation of the token: new after each change of ours. It alone is looked for, and read again.
     pub fn generation(&mut self) -> Result<Generation, StoreError> {
-        self.settle()?;
-        Ok(Contents::of(&self.objects.found).generation())
+        self.ask()?;
+        self.token.assert_logged_in()?;
+        let mut live = Vec::new();
+        for handle in self.token.handles(Some(&Label::of_generation()), 1)? {
+            match self.token.look(handle)? {
+                Some(found) => live.push(found),
+                // It is changing, or cannot be read.
+                None => {
+                    self.settle()?;
+                    return Ok(self.known_generation());
+                }
+            }
+        }
+        Ok(Contents::of(&live).generation())
     }
 
     /// The generation as it was when this was used last. The token is not asked.
     pub fn known_generation(&self) -> Generation {
-        Contents::of(&self.objects.found).generation()
+        self.known().generation()
     }
 
     /// What became of the changes that were interrupted, as far as they were found since this was asked last.
@@ -218,51 +269,82 @@ impl<'module> Store<'module> {
 
     /// All secrets, unless there is an object that could belong to any of them.
     fn contents(&self) -> Result<Contents<'_, Handle>, StoreError> {
-        self.assert_names()?;
-        Ok(Contents::of(&self.objects.found))
+        self.assert_whole()?;
+        Ok(self.known())
     }
 
-    fn assert_names(&self) -> Result<(), StoreError> {
+    fn known(&self) -> Contents<'_, Handle> {
+        Contents::of(&self.objects.found).beside(self.objects.others)
+    }
+
+    /// Sees that nothing which is known of the token could lack a part: a nameless object could be of any secret, and so could
+    /// one that is not shown.
+    fn assert_whole(&self) -> Result<(), StoreError> {
         let mut unreadable = self.objects.unreadable.iter();
-        match unreadable.find(|object| object.label.is_none()) {
-            Some(object) => Err(TokenError::Unreadable(object.clone()).into()),
-            None => Ok(()),
+        if let Some(object) = unreadable.find(|object| object.label.is_none()) {
+            return Err(TokenError::Unreadable(object.clone()).into());
+        }
+        self.assert_shown()
+    }
+
+    fn assert_shown(&self) -> Result<(), StoreError> {
+        let shown = self.objects.found.len() + self.objects.others;
+        match self.limits.may_hide(shown) {
+            true => Err(TokenError::Hidden { shown }.into()),
+            false => Ok(()),
         }
     }
 
-    /// Carries out what is planned for a path, whose new objects have these labels. It may depend on what the metadata says.
+    /// Carries out what is planned for a path on this basis. If a step fails and the token can still be used, it is seen what has
+    /// become of it.
     fn make<R>(
         &mut self,
         path: &SecretPath,
-        labels: BTreeSet<Label>,
-        depends: bool,
+        basis: Basis,
         plan: impl FnOnce(&Contents<'_, Handle>) -> Result<(Vec<Op<Handle>>, R), WriteError>,
+        is_made: impl Fn(&Contents<'_, Handle>, &R) -> bool,
     ) -> Result<R, StoreError> {
-        if !self.is_as_known(path, labels, depends)? {
+        if !self.is_as_known(path, basis)? {
             self.settle()?;
         }
         let (ops, result) = plan(&self.contents()?)?;
-        self.carry_out(&ops).inspect_err(|error| {
-            if !error.needs_initialisation() {
-                // The error is what counts; what this one leaves is settled before the next use.
-                drop(self.settle());
-            }
-        })?;
-        Ok(result)
+        let Err(error) = self.carry_out(&ops) else {
+            return Ok(result);
+        };
+        if error.needs_initialisation() {
+            return Err(error.into());
+        }
+        let settled = self.settle().and_then(|()| self.contents());
+        match settled {
+            // What was left to do was done now.
+            Ok(contents) if is_made(&contents, &result) => Ok(result),
+            Ok(contents) if !contents.is_interrupted(path) => Err(error.into()),
+            _ => Err(StoreError::Unknown(error)),
+        }
     }
 
     /// Knows what is on the token, with every interrupted change ended.
     fn settle(&mut self) -> Result<(), StoreError> {
-        // Another token in the same slot would be a surprise, and so would be none.
-        self.token.info()?;
+        self.ask()?;
         self.index = None;
         let known = std::mem::take(&mut self.objects);
+        let expected = match known.found.len() {
+            0 => SOME,
+            seen => seen,
+        };
         let known = match std::mem::replace(&mut self.doubtful, true) {
             true => Objects::default(),
             false => known,
         };
-        self.objects = self.token.objects_beside(known)?;
+        self.objects = self.token.objects_beside(known, expected)?;
+        if self.limits.objects.is_some() {
+            self.objects.others = self.token.others()?;
+        }
         self.doubtful = false;
+        // What is hidden could be a journal, or what it is about.
+        if self.assert_shown().is_err() {
+            return Ok(());
+        }
         let recovery = recover(&self.contents()?);
         self.carry_out(&recovery.ops)?;
         for ended in recovery.ended {
@@ -270,6 +352,12 @@ impl<'module> Store<'module> {
                 self.interrupted.push(ended);
             }
         }
+        Ok(())
+    }
+
+    /// Another token in the same slot would be a surprise, and so would be none.
+    fn ask(&mut self) -> Result<(), TokenError> {
+        self.memory = self.token.info()?.memory;
         Ok(())
     }
 
@@ -301,7 +389,7 @@ impl Hands<'_, '_> {
     /// Why an object could not be made. A token that is still there, and we with it, has no room.
     fn refusal(&self, error: TokenError) -> TokenError {
         match error.needs_initialisation() && self.vague_when_full {
-            true => match self.token.info().and_then(|_| self.token.assert_logged_in()) {
+            true => match self.token.assert_here() {
                 Ok(()) => error.or_full(),
                 Err(gone) => gone,
             },
@@ -325,9 +413,19 @@ impl op::Objects for Hands<'_, '_> {
     }
 
     fn destroy(&mut self, handle: &Handle) -> Result<(), TokenError> {
-        self.token.destroy(*handle)?;
-        self.objects.found.retain(|found| found.handle != *handle);
-        self.objects.unreadable.retain(|object| object.handle != *handle);
+        let is_it = |other: &Handle| other == handle;
+        match self.token.destroy(*handle)? {
+            Remains::Nothing => {
+                self.objects.found.retain(|found| !is_it(&found.handle));
+                self.objects.unreadable.retain(|object| !is_it(&object.handle));
+            }
+            Remains::Husk => {
+                let found = self.objects.found.iter_mut();
+                for husk in found.filter(|found| is_it(&found.handle)) {
+                    (husk.label, husk.value) = (Label::of_husk(), None);
+                }
+            }
+        }
         Ok(())
     }
 }

@@ -25,6 +25,9 @@ const PASSES: usize = 3;
 /// No module that we know of cuts labels of so many bytes.
 const CERTAIN_LABEL: usize = 127;
 
+/// How many objects are asked for at once where nobody knows how many there are.
+pub(crate) const SOME: usize = 128;
+
 /// An object on a token. It means something only to the session that gave it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Handle(ObjectHandle);
@@ -54,6 +57,8 @@ pub struct Objects {
     pub found: Vec<Found<Handle>>,
     /// Those whose label or value could not.
     pub unreadable: Vec<Unreadable>,
+    /// How many objects of other classes are beside them, if that was asked for.
+    pub others: usize,
 }
 
 /// An object that is there and cannot be read.
@@ -72,6 +77,15 @@ fn name(label: &Option<Label>) -> String {
     label
         .as_ref()
         .map_or("of no name".to_owned(), ToString::to_string)
+}
+
+/// What is left of an object that was destroyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing, as it should be.
+    Nothing,
+    /// An object with the [label](Label::of_husk) of a husk, and no value.
+    Husk,
 }
 
 /// What became of reading attributes.
@@ -150,14 +164,14 @@ impl<'module> Token<'module> {
 
     /// Every data object, whoever wrote it. What cannot be read is told, never left out.
     pub fn objects(&mut self) -> Result<Objects, TokenError> {
-        self.objects_beside(Objects::default())
+        self.objects_beside(Objects::default(), SOME)
     }
 
-    /// Every data object. Those that are known already are not read again, unless they could not be read.
-    pub(crate) fn objects_beside(&mut self, known: Objects) -> Result<Objects, TokenError> {
+    /// Every data object; so many are expected. Those that are known already are not read again, unless they could not be read.
+    pub(crate) fn objects_beside(&mut self, known: Objects, expected: usize) -> Result<Objects, TokenError> {
         let mut known = readable(known);
         for _ in 0..PASSES {
-            if let Some(objects) = self.pass(&mut known)? {
+            if let Some(objects) = self.pass(&mut known, expected)? {
                 return Ok(objects);
             }
         }
@@ -165,9 +179,13 @@ impl<'module> Token<'module> {
     }
 
     /// Looks at every object once: `None` if one has changed or gone while it was read.
-    fn pass(&mut self, known: &mut HashMap<Handle, Found<Handle>>) -> Result<Option<Objects>, TokenError> {
+    fn pass(
+        &mut self,
+        known: &mut HashMap<Handle, Found<Handle>>,
+        expected: usize,
+    ) -> Result<Option<Objects>, TokenError> {
         let mut objects = Objects::default();
-        let handles = self.handles(None)?;
+        let handles = self.handles(None, expected)?;
         for handle in handles {
             match known.remove(&handle) {
                 Some(found) => objects.found.push(found),
@@ -231,35 +249,76 @@ impl<'module> Token<'module> {
             }
             Err(error) => {
                 let error = TokenError::of("C_GetAttributeValue", error);
-                match error.needs_initialisation() {
-                    true => Err(error),
-                    false => Ok(Attributes::Failed(error.to_string())),
+                match error.is_vague() {
+                    // If the token is there, and we with it, it is about this object.
+                    true => self.assert_here()?,
+                    false if error.needs_initialisation() => return Err(error),
+                    false => {}
                 }
+                Ok(Attributes::Failed(error.to_string()))
             }
         }
     }
 
-    /// Data objects with this label; with none given, all of them.
-    pub(crate) fn handles(&mut self, label: Option<&Label>) -> Result<Vec<Handle>, TokenError> {
-        match self.search(label) {
+    /// Data objects with this label; with none given, all of them. So many are expected.
+    pub(crate) fn handles(
+        &mut self,
+        label: Option<&Label>,
+        expected: usize,
+    ) -> Result<Vec<Handle>, TokenError> {
+        let mut template = vec![Attribute::Class(ObjectClass::DATA)];
+        template.extend(label.map(|label| Attribute::Label(label.as_bytes().to_vec())));
+        self.find(&template, expected)
+    }
+
+    /// How many keys and certificates there are.
+    pub(crate) fn others(&mut self) -> Result<usize, TokenError> {
+        let mut others = 0;
+        for class in [
+            ObjectClass::CERTIFICATE,
+            ObjectClass::PUBLIC_KEY,
+            ObjectClass::PRIVATE_KEY,
+            ObjectClass::SECRET_KEY,
+        ] {
+            others += self.find(&[Attribute::Class(class)], 1)?.len();
+        }
+        Ok(others)
+    }
+
+    fn find(&mut self, template: &[Attribute], expected: usize) -> Result<Vec<Handle>, TokenError> {
+        match self.search(template, expected) {
             // A search whose end failed is still open. It is left behind with its session; the login is the token's.
             Err(Error::Pkcs11(RvError::OperationActive, Function::FindObjectsInit)) => {
                 self.session = session(self.module, self.slot)?;
-                self.search(label)
+                self.search(template, expected)
             }
             answer => answer,
         }
         .map_err(|error| TokenError::of("C_FindObjects", error))
     }
 
-    fn search(&self, label: Option<&Label>) -> Result<Vec<Handle>, Error> {
-        let mut template = vec![Attribute::Class(ObjectClass::DATA)];
-        template.extend(label.map(|label| Attribute::Label(label.as_bytes().to_vec())));
-        // One at a time: a short answer does not mean that it was the last, only an empty one does.
-        let found = self
-            .session
-            .iter_objects_with_cache_size(&template, NonZeroUsize::MIN)?;
-        found.map(|handle| handle.map(Handle)).collect()
+    /// A short answer does not mean that it was the last, only an empty one does; but the library takes it so. Hence as many
+    /// are asked for at once as are expected: where so many came, or a multiple of it, an empty answer has followed. If it was
+    /// another number, that one is expected, and at last one at a time.
+    fn search(&self, template: &[Attribute], expected: usize) -> Result<Vec<Handle>, Error> {
+        let mut next = NonZeroUsize::new(expected);
+        loop {
+            let at_once = next.take().unwrap_or(NonZeroUsize::MIN);
+            let found = self.session.iter_objects_with_cache_size(template, at_once)?;
+            let found: Vec<Handle> = found.map(|handle| handle.map(Handle)).collect::<Result<_, _>>()?;
+            if found.len().is_multiple_of(at_once.get()) {
+                return Ok(found);
+            }
+            if at_once.get() == expected {
+                next = NonZeroUsize::new(found.len());
+            }
+        }
+    }
+
+    /// Sees that the token is there, and that we are logged in.
+    pub(crate) fn assert_here(&self) -> Result<(), TokenError> {
+        self.info()?;
+        self.assert_logged_in()
     }
 
     pub(crate) fn assert_logged_in(&self) -> Result<(), TokenError> {
@@ -299,10 +358,26 @@ impl<'module> Token<'module> {
     }
 
     /// Destroys an object.
-    pub fn destroy(&self, handle: Handle) -> Result<(), TokenError> {
-        self.session
-            .destroy_object(handle.0)
-            .map_err(|error| TokenError::of("C_DestroyObject", error))
+    ///
+    /// A card does that in two steps, the value first, and may be pulled in between. OpenSC cannot destroy the label that is
+    /// left, because there is no value to begin with. It can be given another label, one that is nobody's.
+    pub fn destroy(&self, handle: Handle) -> Result<Remains, TokenError> {
+        let error = match self.session.destroy_object(handle.0) {
+            Ok(()) => return Ok(Remains::Nothing),
+            Err(error) => TokenError::of("C_DestroyObject", error),
+        };
+        if !error.is_vague() {
+            return Err(error);
+        }
+        self.assert_here()?;
+        let Attributes::Failed(_) = self.attributes(handle, &WHOLE)? else {
+            return Err(error);
+        };
+        let label = Attribute::Label(Label::of_husk().as_bytes().to_vec());
+        match self.session.update_attributes(handle.0, &[label]) {
+            Ok(()) => Ok(Remains::Husk),
+            Err(_) => Err(error),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use trustplane_hsm_core::change::{Change, Terms};
 use trustplane_hsm_core::secret::Value;
-use trustplane_hsm_token::{Module, Pin, Store, TokenError, TokenInfo};
+use trustplane_hsm_token::{Listing, Module, Pin, Store, TokenError, TokenInfo};
 
 use crate::frame::Message;
 use crate::wire::{self, Entry, Failure, Kind, Left, Reply, Request};
@@ -91,27 +91,23 @@ fn left(store: &Store<'_>, entry: Option<Entry>) -> Message<Reply> {
 
 type Entries = Vec<(String, Result<Entry, Failure>)>;
 
-fn list(store: &mut Store<'_>) -> Result<Entries, Failure> {
-    let entries = store.list()?.into_iter().map(|(path, described)| {
+fn entries(listing: Listing) -> Entries {
+    let entries = listing.into_iter().map(|(path, described)| {
         (
             path.as_str().to_owned(),
             described.map(Entry::from).map_err(Failure::from),
         )
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
 /// All that is known of the token at one moment.
 fn survey(store: &mut Store<'_>, anew: bool) -> Result<Reply, Failure> {
-    if anew {
-        store.refresh()?;
-    }
-    let capacity = store.capacity()?;
-    let entries = list(store)?;
+    let survey = store.survey(anew)?;
     Ok(Reply::Survey {
-        entries,
-        capacity,
-        generation: store.known_generation(),
+        entries: entries(survey.listing),
+        capacity: survey.capacity,
+        generation: survey.generation,
     })
 }
 

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::code::Code;
 use crate::model::{Token, data, path, secret, tombstone};
+use crate::recover::recover;
 
 fn paths(token: &Token) -> Vec<String> {
     Contents::of(&token.list())
@@ -264,9 +265,9 @@ fn a_path_with_a_journal_is_not_served() {
     let mut token = Token::default()
         .with("a", &secret(1, &[("x", "1")]))
         .with("b", &secret(1, &[("x", "1")]));
-    token.add(&Label::of_journal(mark).to_string(), Some("damaged"));
+    token.add(&Label::of_journal(mark, None).to_string(), Some("damaged"));
     token.add(
-        &Label::of_journal(PathMark::of(&path("gone"))).to_string(),
+        &Label::of_journal(PathMark::of(&path("gone")), None).to_string(),
         Some("damaged"),
     );
     for lost in ["a", "gone"] {
@@ -278,8 +279,14 @@ fn a_path_with_a_journal_is_not_served() {
     assert_eq!(read(&token, "b"), data(&[("x", "1")]));
     let list = token.list();
     let contents = Contents::of(&list);
-    let unnamed: Vec<_> = contents.unnamed_journals().collect();
-    assert_eq!(unnamed, [PathMark::of(&path("gone"))]);
+    // Whoever asks what became of it is told also if nobody knows the path.
+    let ended = recover(&contents).ended;
+    let told: Vec<_> = ended.into_iter().map(|ended| (ended.mark, ended.path)).collect();
+    let expected = [(mark, Some(path("a"))), (PathMark::of(&path("gone")), None)];
+    assert!(
+        told.len() == 2 && expected.iter().all(|one| told.contains(one)),
+        "{told:?}"
+    );
 }
 
 /// Paths and keys that get in each other's way if boundaries are not exact.

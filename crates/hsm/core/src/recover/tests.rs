@@ -1,6 +1,7 @@
 //! Crashes after every step, in changes and in their recovery, and tools that come in between.
 
 mod crashes;
+mod halves;
 mod sequences;
 mod strangers;
 

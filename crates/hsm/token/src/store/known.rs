@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use trustplane_hsm_core::change::Change;
 use trustplane_hsm_core::label::Label;
-use trustplane_hsm_core::layout::Contents;
-use trustplane_hsm_core::object::Found;
+use trustplane_hsm_core::layout::{Contents, objects};
+use trustplane_hsm_core::object::{Found, NewObject};
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::secret::Secret;
 
@@ -14,19 +15,65 @@ use crate::token::Handle;
 /// The objects of each path, by their places among all.
 pub(super) type Index = HashMap<SecretPath, Vec<usize>>;
 
+/// What a change of a secret counts on being as it is known.
+#[derive(Default)]
+pub(super) struct Basis {
+    /// Labels that it is about, beside those that the secret has.
+    labels: BTreeSet<Label>,
+    /// What it would have; of that what is there already stays.
+    wanted: Vec<NewObject>,
+    /// Whether all values count.
+    values: bool,
+    /// Whether the metadata counts.
+    metadata: bool,
+}
+
+impl Basis {
+    /// What this change counts on. It may depend on what there is.
+    pub fn of(path: &SecretPath, change: &Change<'_>, depends: bool) -> Self {
+        let wanted = match change {
+            Change::Put(secret) => objects(path, secret),
+            Change::Delete(_) | Change::DeleteKey(..) => Vec::new(),
+        };
+        let mut labels: BTreeSet<Label> = wanted.iter().map(|object| object.label.clone()).collect();
+        labels.insert(Label::of_metadata(path));
+        Self {
+            labels,
+            wanted,
+            values: matches!(change, Change::DeleteKey(..)),
+            metadata: depends,
+        }
+    }
+
+    /// Nothing but what the metadata says.
+    pub fn metadata() -> Self {
+        Self {
+            metadata: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the value of an object with such a label counts.
+    fn counts(&self, found: &Found<Handle>, metadata: &Label) -> bool {
+        match found.label == *metadata {
+            true if self.metadata => true,
+            false if self.values => true,
+            _ => self.wanted.iter().any(|object| found.is(object)),
+        }
+    }
+}
+
 impl Store<'_> {
     /// Reads the objects of a secret from the token, if it is known which they are; nothing if all have to be looked at.
     pub(super) fn read_known(&mut self, path: &SecretPath) -> Result<Option<Secret>, StoreError> {
         if self.doubtful {
             return Ok(None);
         }
-        // A nameless object could be of any secret.
-        self.assert_names()?;
+        self.assert_whole()?;
         let Some(places) = self.index().get(path).cloned() else {
             return Ok(None);
         };
-        // Another token in the same slot would be a surprise, and so would be none.
-        self.token.info()?;
+        self.ask()?;
         self.token.assert_logged_in()?;
         let mut live = Vec::with_capacity(places.len());
         for place in &places {
@@ -44,23 +91,18 @@ impl Store<'_> {
         Ok(Some(secret?))
     }
 
-    /// Whether the token still has the objects that are known: those of a path and of these labels, and the generation, which
-    /// every change of ours renews. If the metadata counts, it is read again. Says no if that cannot be told without looking
-    /// at all.
-    pub(super) fn is_as_known(
-        &mut self,
-        path: &SecretPath,
-        mut labels: BTreeSet<Label>,
-        metadata_counts: bool,
-    ) -> Result<bool, StoreError> {
+    /// Whether the token still has the objects that are known: those of a path and of the labels that count, and the generation,
+    /// which every change of ours renews. Values that count are read again. Says no if that cannot be told without looking at
+    /// all.
+    pub(super) fn is_as_known(&mut self, path: &SecretPath, mut basis: Basis) -> Result<bool, StoreError> {
         if self.doubtful {
             return Ok(false);
         }
-        self.token.info()?;
+        self.ask()?;
         self.token.assert_logged_in()?;
         let contents = Contents::of(&self.objects.found);
         let of_path = contents.objects_of(path).into_iter().flatten();
-        labels.extend(of_path.map(|found| found.label.clone()));
+        basis.labels.extend(of_path.map(|found| found.label.clone()));
         let (generation, metadata) = (Label::of_generation(), Label::of_metadata(path));
         let [generation] = self.places(&generation)[..] else {
             return Ok(false);
@@ -68,19 +110,25 @@ impl Store<'_> {
         if !self.is_same(generation)? {
             return Ok(false);
         }
-        for label in labels {
-            let found = self.token.handles(Some(&label))?;
-            let known = self.objects.found.iter().filter(|found| found.label == label);
-            let known: Vec<&Found<Handle>> = known.collect();
+        let mut counting = Vec::new();
+        for label in &basis.labels {
+            let places = self.places(label);
+            let known: Vec<&Found<Handle>> = places
+                .iter()
+                .filter_map(|place| self.objects.found.get(*place))
+                .collect();
+            let found = self.token.handles(Some(label), known.len())?;
             let is_known = |handle: &Handle| known.iter().any(|known| known.handle == *handle);
             // What could not be read is tried again.
             let readable = known.iter().all(|known| known.value.is_some());
             if found.len() != known.len() || !found.iter().all(is_known) || !readable {
                 return Ok(false);
             }
+            let known = places.iter().zip(known);
+            let counts = known.filter(|(_, known)| basis.counts(known, &metadata));
+            counting.extend(counts.map(|(place, _)| *place));
         }
-        let places = self.places(&metadata).into_iter().filter(|_| metadata_counts);
-        for place in places {
+        for place in counting {
             let Some(now) = self.look_again(place)? else {
                 return Ok(false);
             };

@@ -22,6 +22,8 @@ const APPLICATION: [u8; 11] = [0xe8, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x81, 0xc3, 0
 const DEVICE: u16 = 0x2f02;
 /// The first byte of the files that can be read after a login only.
 const PRIVATE: u16 = 0xcd;
+/// The first byte of the files that describe data objects.
+const DESCRIPTION: u16 = 0xc9;
 const TRIES: u8 = 3;
 
 /// Answers, as ISO 7816-4 numbers them.
@@ -37,11 +39,16 @@ mod answer {
     pub const NO_SUCH_COMMAND: u16 = 0x6d00;
 }
 
+/// All files of a card.
+pub type Files = BTreeMap<u16, Vec<u8>>;
+
 /// What lasts when the card is pulled.
 #[derive(Debug)]
 struct Chip {
     strange: bool,
-    files: BTreeMap<u16, Vec<u8>>,
+    files: Files,
+    /// What the files were after each command that changed them, if that is recorded.
+    record: Option<Vec<Files>>,
     tries: u8,
     /// Bytes that all files may have.
     room: usize,
@@ -62,10 +69,11 @@ impl Card {
         Self::of(true, BTreeMap::new())
     }
 
-    fn of(strange: bool, files: BTreeMap<u16, Vec<u8>>) -> Self {
+    fn of(strange: bool, files: Files) -> Self {
         Self(Arc::new(Mutex::new(Chip {
             strange,
             files,
+            record: None,
             tries: TRIES,
             room: 200_000,
         })))
@@ -75,6 +83,57 @@ impl Card {
     pub fn leave_room_for(&self, bytes: usize) {
         let mut chip = self.0.lock().unwrap();
         chip.room = chip.used() + bytes;
+    }
+
+    /// What is on it.
+    pub fn files(&self) -> Files {
+        self.0.lock().unwrap().files.clone()
+    }
+
+    /// Has these files and no others, as if its power had gone when it had them. Nobody must be using it.
+    pub fn set(&self, files: &Files) {
+        let mut chip = self.0.lock().unwrap();
+        (chip.files, chip.record) = (files.clone(), None);
+    }
+
+    /// Keeps what is on it after each command that changes it from now on.
+    pub fn record(&self) {
+        self.0.lock().unwrap().record = Some(Vec::new());
+    }
+
+    /// What was kept.
+    pub fn recorded(&self) -> Vec<Files> {
+        self.0.lock().unwrap().record.take().unwrap_or_default()
+    }
+
+    /// Has copies of the data object with this label until there are so many objects in all.
+    pub fn copy_until(&self, label: &str, count: usize) {
+        let mut chip = self.0.lock().unwrap();
+        let descriptions = |files: &Files| -> Vec<u16> {
+            files
+                .keys()
+                .copied()
+                .filter(|file| file >> 8 == DESCRIPTION)
+                .collect()
+        };
+        let names = |file: &u16| {
+            chip.files[file]
+                .windows(label.len())
+                .any(|part| part == label.as_bytes())
+        };
+        let named = descriptions(&chip.files).into_iter().find(names).unwrap();
+        let value = PRIVATE << 8 | named & 0xff;
+        let (description, content) = (chip.files[&named].clone(), chip.files[&value].clone());
+        let place = description
+            .windows(2)
+            .position(|bytes| bytes == value.to_be_bytes())
+            .unwrap();
+        for id in (0..=0xff).rev().take(count - descriptions(&chip.files).len()) {
+            let mut copy = description.clone();
+            copy[place + 1] = id;
+            chip.files.insert(DESCRIPTION << 8 | u16::from(id), copy);
+            chip.files.insert(PRIVATE << 8 | u16::from(id), content.clone());
+        }
     }
 
     /// The tries that are left for the PIN.
@@ -165,6 +224,10 @@ impl Contact {
             0xd7 | 0xe4 => Err(answer::NOT_ALLOWED),
             _ => Err(answer::NO_SUCH_COMMAND),
         };
+        if matches!(message[1], 0xd7 | 0xe4) && result.is_ok() {
+            let Chip { files, record, .. } = &mut *chip;
+            record.iter_mut().for_each(|record| record.push(files.clone()));
+        }
         let (mut data, code) = match result {
             Ok(data) if matches!(message[1], 0xb1) && data.len() < wanted => (data, answer::END_OF_FILE),
             Ok(data) => (data, answer::FINE),

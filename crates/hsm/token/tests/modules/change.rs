@@ -1,7 +1,7 @@
-//! The scene of every interruption: a secret that is replaced or deleted among neighbours, and what may be left of that.
+//! The scene of every interruption: a secret that is written, replaced or deleted among neighbours, and what may be left of that.
 
 use trustplane_hsm_core::change::{self as core, Terms};
-use trustplane_hsm_core::layout::Description;
+use trustplane_hsm_core::layout::{Description, ReadError};
 use trustplane_hsm_core::path::KeyName;
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Expected;
@@ -25,10 +25,21 @@ pub enum Change {
     Count,
     Delete,
     DeleteKey,
+    /// There was nothing before.
+    First,
+    /// What was deleted before goes.
+    Purge,
 }
 
 impl Change {
-    pub const ALL: [Self; 4] = [Self::Replace, Self::Count, Self::Delete, Self::DeleteKey];
+    pub const ALL: [Self; 6] = [
+        Self::Replace,
+        Self::Count,
+        Self::Delete,
+        Self::DeleteKey,
+        Self::First,
+        Self::Purge,
+    ];
 
     /// By its name.
     pub fn parse(name: &str) -> Option<Self> {
@@ -37,12 +48,12 @@ impl Change {
 
     /// Makes it.
     pub fn make(self, store: &mut Store<'_>) -> Result<(), StoreError> {
-        let (db, result) = (path("db"), self.result());
+        let db = path("db");
         let counted = Terms::next(Expected::Version(1));
         let left = match self {
-            Self::Replace => store.write(&db, &result, Expected::Version(1)),
+            Self::Replace => store.write(&db, &replaced(), Expected::Version(1)),
             Self::Count => {
-                let mut secret = result.clone();
+                let mut secret = replaced();
                 secret.metadata.stamp = stamp(0);
                 store.write(&db, &secret, counted)
             }
@@ -51,37 +62,80 @@ impl Change {
                 let key = KeyName::parse("password").unwrap();
                 store.change(&db, &core::Change::DeleteKey(&key, stamp(0)), counted)
             }
+            Self::First => store.write(&db, &old(), Expected::Absent),
+            Self::Purge => return store.purge(&db, 1),
         }?;
-        assert_eq!(left, Description::of(&result));
+        assert_eq!(Some(left), self.result().as_ref().map(Description::of));
         Ok(())
     }
 
-    /// What is there after it. A replacement keeps a key, changes one, adds one and drops one.
-    pub fn result(self) -> Secret {
+    /// What is there before it.
+    pub fn before(self) -> Option<Secret> {
         match self {
-            Self::Replace | Self::Count => secret(
-                2,
-                &[("username", b"admin"), ("password", b"n3w"), ("token", b"t")],
-            ),
-            Self::Delete => Secret::tombstone(stamp(2)),
-            Self::DeleteKey => secret(2, &[("username", b"admin"), ("data", b"d")]),
+            Self::First => None,
+            Self::Purge => Some(Secret::tombstone(stamp(1))),
+            _ => Some(old()),
+        }
+    }
+
+    /// What is there after it.
+    pub fn result(self) -> Option<Secret> {
+        match self {
+            Self::Replace | Self::Count => Some(replaced()),
+            Self::Delete => Some(Secret::tombstone(stamp(2))),
+            Self::DeleteKey => Some(secret(2, &[("username", b"admin"), ("data", b"d")])),
+            Self::First => Some(old()),
+            Self::Purge => None,
         }
     }
 }
 
-/// What is there before it.
-pub fn old() -> Secret {
+fn old() -> Secret {
     secret(
         1,
         &[("username", b"admin"), ("password", b"s3cr3t"), ("data", b"d")],
     )
 }
 
-fn neighbours() -> Vec<(&'static str, Secret)> {
+/// A replacement keeps a key, changes one, adds one and drops one.
+fn replaced() -> Secret {
+    secret(
+        2,
+        &[("username", b"admin"), ("password", b"n3w"), ("token", b"t")],
+    )
+}
+
+pub fn neighbours() -> Vec<(&'static str, Secret)> {
     ["db2", "db-prod", "db/sub"]
         .into_iter()
         .map(|name| (name, secret(4, &[("password", name.as_bytes())])))
         .collect()
+}
+
+/// Writes neighbours, and what is there before a change.
+pub fn prepare(store: &mut Store<'_>, change: Change) {
+    for (name, secret) in neighbours() {
+        store.write(&path(name), &secret, Expected::Absent).unwrap();
+    }
+    if let Some(before) = change.before() {
+        store.write(&path("db"), &before, Expected::Any).unwrap();
+    }
+}
+
+/// What is at the path of the change, where everything else is served as it was.
+pub fn served(store: &mut Store<'_>) -> Option<Secret> {
+    let db = match store.read(&path("db")) {
+        Ok(secret) => Some(secret),
+        Err(StoreError::Read(ReadError::NotFound { .. })) => None,
+        Err(error) => panic!("{error}"),
+    };
+    let listed = store.list().unwrap();
+    assert_eq!(listed.len(), neighbours().len() + usize::from(db.is_some()));
+    assert!(listed.values().all(Result::is_ok), "{listed:?}");
+    for (name, secret) in neighbours() {
+        assert_eq!(store.read(&path(name)).unwrap(), secret);
+    }
+    db
 }
 
 /// How a change has ended.
@@ -103,10 +157,7 @@ impl Scene {
     pub fn set(stage: &Stage, module: &mut Module, change: Change) -> Self {
         let token = stage.provision(module, TOKEN);
         let mut made = store(module, TOKEN);
-        for (name, secret) in neighbours() {
-            made.write(&path(name), &secret, Expected::Absent).unwrap();
-        }
-        made.write(&path("db"), &old(), Expected::Absent).unwrap();
+        prepare(&mut made, change);
         let raw = Raw::new(&token);
         raw.create(&Object::new("nobody's object", "x"));
         let before = objects(&raw);
@@ -128,14 +179,9 @@ impl Scene {
 
     /// Says how the change has ended. Everything else must be as it was, and nothing must be left of the change itself.
     pub fn outcome(&self, store: &mut Store<'_>, change: Change) -> Outcome {
-        let db = store.read(&path("db")).unwrap();
-        let listed = store.list().unwrap();
-        assert!(
-            listed.len() == 4 && listed.values().all(Result::is_ok),
-            "{listed:?}"
-        );
+        let db = served(store);
         let there = objects(&Raw::new(&self.token));
-        match db == old() {
+        match db == change.before() {
             true => {
                 assert_eq!(there, self.before);
                 Outcome::Old

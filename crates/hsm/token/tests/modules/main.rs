@@ -49,6 +49,7 @@ mod crashes;
 mod faults;
 mod opensc;
 mod pins;
+mod power;
 mod raw;
 mod reader;
 mod reading;

@@ -2,7 +2,7 @@
 //! the module under test.
 
 use cryptoki::context::Pkcs11;
-use cryptoki::object::{Attribute, AttributeType, ObjectClass, ObjectHandle};
+use cryptoki::object::{Attribute, AttributeType, KeyType, ObjectClass, ObjectHandle};
 use cryptoki::session::Session;
 use trustplane_hsm_token::TokenInfo;
 
@@ -62,6 +62,19 @@ impl Raw {
         ];
         template.extend(object.application.clone().map(Attribute::Application));
         template.extend(object.identifier.clone().map(Attribute::ObjectId));
+        self.0.create_object(&template).unwrap()
+    }
+
+    /// Makes an object of another class.
+    pub fn create_key(&self) -> ObjectHandle {
+        let template = [
+            Attribute::Class(ObjectClass::SECRET_KEY),
+            Attribute::KeyType(KeyType::GENERIC_SECRET),
+            Attribute::Token(true),
+            Attribute::Private(true),
+            Attribute::Label(b"a key".to_vec()),
+            Attribute::Value(vec![7; 16]),
+        ];
         self.0.create_object(&template).unwrap()
     }
 

@@ -2,20 +2,22 @@
 
 use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::code::Code;
+use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::label::Label;
-use trustplane_hsm_core::layout::ReadError;
+use trustplane_hsm_core::layout::{Description, ReadError};
 use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Expected;
-use trustplane_hsm_token::{Objects, Store, StoreError, TokenError};
+use trustplane_hsm_token::{Attempt, Module, Objects, Selector, Store, StoreError, TokenError};
 use trustplane_pkcs11_shim::pkcs11::{
-    CKR_BUFFER_TOO_SMALL, CKR_DEVICE_REMOVED, CKR_FUNCTION_FAILED, CKR_OBJECT_HANDLE_INVALID,
+    CKR_BUFFER_TOO_SMALL, CKR_DEVICE_MEMORY, CKR_DEVICE_REMOVED, CKR_FUNCTION_FAILED, CKR_GENERAL_ERROR,
+    CKR_OBJECT_HANDLE_INVALID, CKR_SESSION_HANDLE_INVALID, CKR_TOKEN_NOT_PRESENT,
 };
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 
 use crate::raw::{Object, Raw};
 use crate::secrets::{self, data, path, secret, store};
-use crate::stage::{Stage, log_in, role};
+use crate::stage::{Stage, log_in, pin, role};
 
 suite! {
     on every module:
@@ -28,7 +30,11 @@ suite! {
         a_lost_login_is_an_error_and_not_an_empty_token,
         what_other_tools_do_is_seen,
         what_another_has_counted_is_counted_on_from,
+        a_survey_is_one_look_and_the_generation_one_object,
         an_interrupted_change_is_not_judged_by_half_of_what_is_there;
+    on softhsm:
+        a_token_that_may_hide_objects_is_neither_read_nor_changed,
+        a_read_that_fails_at_any_call_fails_and_is_never_less;
 }
 
 fn labels(objects: &Objects) -> Vec<String> {
@@ -291,7 +297,7 @@ fn what_other_tools_do_is_seen(stage: &Stage) {
     assert_eq!(made(&mut store, "b").unwrap().data, data(&[("l", b"one")]));
     // And so does another process.
     let mut other = stage.start("reading::writer_as_a_process", "writer");
-    assert!(other.wait().unwrap().success());
+    assert!(other.wait().success());
     assert_eq!(made(&mut store, "c").unwrap(), secret(1, &[("k", b"three")]));
     // What the other one counted goes on here.
     let before = store.generation().unwrap();
@@ -332,6 +338,50 @@ fn what_another_has_counted_is_counted_on_from(stage: &Stage) {
     assert_eq!(next(&mut store, b"5", Expected::Any), Ok(21));
 }
 
+fn a_survey_is_one_look_and_the_generation_one_object(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "looks");
+    let mut store = store(&module, "looks");
+    let count = |function: &str| {
+        let calls = stage.shim.calls().unwrap();
+        calls.iter().filter(|call| call.function == function).count()
+    };
+    for number in 0..12 {
+        let new = secret(1, &[("k", b"v")]);
+        store
+            .write(&path(&format!("s{number}")), &new, Expected::Absent)
+            .unwrap();
+        // Two objects each, and the generation. Nobody asks the token for it.
+        stage.heal();
+        assert_eq!(store.known_capacity().usage.objects, 2 * number + 3);
+        assert!(stage.shim.calls().unwrap().is_empty());
+        assert_eq!(store.known_capacity(), store.capacity().unwrap());
+        // As many calls for many objects as for few: one search, with an answer and an empty one, and one object.
+        stage.heal();
+        assert_eq!(store.generation().unwrap().counter, number as u64 + 1);
+        let calls = stage.shim.calls().unwrap().len();
+        assert_eq!((count("C_FindObjects"), count("C_GetAttributeValue")), (2, 2));
+        assert!(calls < 12, "{calls}");
+    }
+    for (anew, reads) in [(true, 2 * 25), (false, 0)] {
+        stage.heal();
+        let survey = store.survey(anew).unwrap();
+        assert_eq!((count("C_FindObjectsInit"), count("C_FindObjects")), (1, 2));
+        assert_eq!(count("C_GetAttributeValue"), reads);
+        assert_eq!((survey.listing.len(), survey.capacity.usage.objects), (12, 25));
+        assert_eq!(survey.generation.counter, 12);
+    }
+    // It is read from the token, so what another agent has written shows.
+    let raw = Raw::new(&info);
+    let object = Generation {
+        counter: 77,
+        epoch: 0,
+    }
+    .object();
+    raw.create(&Object::new(object.label.as_bytes(), object.value.expose()));
+    assert_eq!(store.generation().unwrap().counter, 77);
+}
+
 /// Not a test by itself: what one of them starts as a process of its own.
 #[test]
 fn writer_as_a_process() {
@@ -343,6 +393,141 @@ fn writer_as_a_process() {
             .write(&path("c"), &secret(1, &[("k", b"three")]), Expected::Absent)
             .unwrap();
     }
+}
+
+fn a_token_that_may_hide_objects_is_neither_read_nor_changed(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "hiding");
+    let token = log_in(&module, "hiding");
+    let raw = Raw::new(&info);
+    for number in 0..60 {
+        raw.create(&Object::new(format!("s{number}/k"), "x"));
+    }
+    // A module that shows 64 objects of all classes.
+    let limits = Limits {
+        objects: Some(63),
+        ..Limits::default()
+    };
+    let view = Control {
+        view: Some(64),
+        ..Control::default()
+    };
+    stage.set(view.clone());
+    let mut store = Store::open(token, limits).unwrap();
+    assert_eq!(store.list().unwrap().len(), 60);
+    for _ in 0..3 {
+        raw.create_key();
+    }
+    assert_eq!(store.survey(true).unwrap().capacity.usage.objects, 63);
+    raw.create_key();
+    for more in [0, 20] {
+        for number in 0..more {
+            raw.create(&Object::new(format!("s1/more{number}"), "x"));
+        }
+        stage.set(view.clone());
+        let new = secret(1, &[("k", b"v")]);
+        for error in [
+            store.list().err().unwrap(),
+            store.survey(true).err().unwrap(),
+            store.read(&path("s1")).err().unwrap(),
+            store.write(&path("s1"), &new, Expected::Any).err().unwrap(),
+            store.purge(&path("s1"), 1).err().unwrap(),
+        ] {
+            assert!(
+                matches!(error, StoreError::Token(TokenError::Hidden { shown: 64.. })),
+                "{error}"
+            );
+            assert_eq!(error.code(), Some(Code::DataLoss));
+        }
+        // From whichever call on it hides something, nothing less than all is given.
+        for since in 1..40 {
+            stage.set(Control {
+                since,
+                ..view.clone()
+            });
+            store.survey(true).unwrap_err();
+        }
+    }
+    stage.heal();
+    for number in 0..20 {
+        raw.destroy(&format!("s1/more{number}"));
+    }
+    raw.destroy("s59/k");
+    assert_eq!(store.survey(true).unwrap().listing.len(), 59);
+    assert_eq!(store.read(&path("s1")).unwrap().data.len(), 1);
+}
+
+fn a_read_that_fails_at_any_call_fails_and_is_never_less(stage: &Stage) {
+    let mut module = stage.shimmed();
+    stage.provision(&mut module, "reads");
+    let kept = secret(1, &[("k", b"v"), ("l", b"w")]);
+    let mut made = store(&module, "reads");
+    for name in ["a", "b"] {
+        made.write(&path(name), &kept, Expected::Absent).unwrap();
+    }
+    drop(made);
+    let codes = [
+        CKR_DEVICE_REMOVED,
+        CKR_TOKEN_NOT_PRESENT,
+        CKR_SESSION_HANDLE_INVALID,
+        CKR_DEVICE_MEMORY,
+        CKR_FUNCTION_FAILED,
+        CKR_GENERAL_ERROR,
+    ];
+    for code in codes {
+        let mut failed = 0;
+        for at in 1.. {
+            stage.heal();
+            module.initialise_again().unwrap();
+            stage.set(Control::fault(Fault::before(at, Action::Answer(code))));
+            let all = read_all(&module, &kept);
+            if !stage.shim.has_failed().unwrap() {
+                all.unwrap();
+                break;
+            }
+            let logins = stage.shim.calls().unwrap();
+            let logins = logins.iter().filter(|call| call.function == "C_Login");
+            assert!(logins.count() <= 1, "{at}");
+            failed += 1;
+        }
+        assert!(failed > 40, "{failed}");
+    }
+}
+
+/// Opens, logs in and reads all there is. What is not an error is whole.
+fn read_all(module: &Module, kept: &Secret) -> Result<(), StoreError> {
+    let inventory = module.inventory()?;
+    // A slot that cannot be asked keeps nobody from the others, but then it is not among them.
+    let Ok(info) = inventory.choose(&Selector::label("reads").unwrap()) else {
+        assert!(!inventory.bad.is_empty());
+        return Err(TokenError::LoggedOut.into());
+    };
+    let token = module.open(info)?;
+    token.log_in(&pin(), Attempt::Automatic)?;
+    let mut store = Store::open(token, Limits::default())?;
+    let mut result = Ok(());
+    let mut note = |error: StoreError| result = Err(error);
+    match store.read(&path("a")) {
+        Ok(read) => assert_eq!(read, *kept),
+        Err(error) => note(error),
+    }
+    match store.survey(true) {
+        Ok(survey) => {
+            assert_eq!((survey.listing.len(), survey.capacity.usage.objects), (2, 7));
+            let whole = |described: &Result<Description, ReadError>| {
+                described
+                    .as_ref()
+                    .map_or(true, |described| *described == Description::of(kept))
+            };
+            assert!(survey.listing.values().all(whole), "{:?}", survey.listing);
+        }
+        Err(error) => note(error),
+    }
+    match store.generation() {
+        Ok(generation) => assert_eq!(generation.counter, 2),
+        Err(error) => note(error),
+    }
+    result
 }
 
 fn an_interrupted_change_is_not_judged_by_half_of_what_is_there(stage: &Stage) {

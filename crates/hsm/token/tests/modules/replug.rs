@@ -1,8 +1,5 @@
 //! A token that goes is missed at once, and one that comes back is served again.
 
-use std::time::Duration as Time;
-
-use trustplane_cluster::wait;
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::{PinTries, Selector, StoreError, TokenError};
 use trustplane_pkcs11_shim::pkcs11::{
@@ -120,13 +117,8 @@ fn a_module_that_hangs_can_be_killed_with_its_process_and_the_next_one_recovers(
         .write(&path("a"), &old, Expected::Absent)
         .unwrap();
     let mut other = stage.start("replug::writer_as_a_process", "frozen writer");
-    wait::until("the freeze", Time::from_secs(30), || {
-        assert!(other.try_wait()?.is_none(), "it has not frozen");
-        Ok(stage.shim.has_failed()?.then_some(()))
-    })
-    .unwrap();
-    other.kill().unwrap();
-    other.wait().unwrap();
+    let status = other.kill_when_frozen(stage);
+    assert_eq!(status.code(), None, "it has not frozen: {status}");
     module.initialise_again().unwrap();
     let mut store = store(&module, "frozen");
     assert_eq!(store.read(&path("a")).unwrap(), old);

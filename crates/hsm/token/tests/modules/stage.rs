@@ -4,8 +4,10 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
+use trustplane_cluster::wait;
 use trustplane_hsm_token::{Attempt, Module, Pin, Selector, Token, TokenInfo};
 use trustplane_pkcs11_shim::{Control, Shim, library};
 
@@ -100,13 +102,13 @@ impl Stage {
     }
 
     /// Starts another process on this stage, which runs another test of this binary.
-    pub fn start(&self, test: &str, role: &str) -> Child {
+    pub fn start(&self, test: &str, role: &str) -> Actor {
         let mut command = self.command(test);
         command
             .env(ROLE, role)
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        command.spawn().unwrap()
+        Actor(command.spawn().unwrap())
     }
 
     /// The module itself.
@@ -169,6 +171,39 @@ impl Stage {
             fs::remove_dir_all(&here).unwrap();
             fs::rename(&away, &here).unwrap();
         }
+    }
+}
+
+/// Another process on a stage. It does not outlive its test.
+pub struct Actor(Child);
+
+impl Actor {
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
+    }
+
+    /// Waits until the shim has frozen it, and kills it; or until it has ended by itself.
+    pub fn kill_when_frozen(&mut self, stage: &Stage) -> ExitStatus {
+        let ended = wait::until("the freeze", Duration::from_secs(30), || {
+            let ended = self.0.try_wait()?;
+            Ok(match stage.shim.has_failed()? {
+                true => Some(None),
+                false => ended.map(Some),
+            })
+        });
+        if ended.unwrap().is_none() {
+            self.0.kill().unwrap();
+        }
+        self.wait()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        // Both fail if it has ended, which is what is wanted.
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }
 

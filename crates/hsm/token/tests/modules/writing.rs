@@ -1,11 +1,13 @@
 //! What we write is what the original would have written, and what does not fit is not written at all.
 
 use cryptoki::object::{Attribute, ObjectClass};
+use trustplane_hsm_core::change::{Change, Terms};
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::label::Label;
 use trustplane_hsm_core::layout::ReadError;
 use trustplane_hsm_core::limits::{Limits, Profile};
 use trustplane_hsm_core::object::NewObject;
+use trustplane_hsm_core::path::KeyName;
 use trustplane_hsm_core::replace::WriteError;
 use trustplane_hsm_core::secret::{Secret, Value};
 use trustplane_hsm_core::version::Expected;
@@ -25,7 +27,10 @@ suite! {
         what_a_token_would_cut_or_hide_is_refused_before_anything_is_written,
         a_label_that_was_cut_without_a_word_is_noticed_and_taken_back,
         a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else,
-        a_vague_answer_means_a_full_token_only_where_that_is_known_and_the_token_is_there;
+        a_vague_answer_means_a_full_token_only_where_that_is_known_and_the_token_is_there,
+        a_full_token_can_be_changed_and_emptied,
+        whether_a_change_was_made_is_told_as_it_is,
+        what_stays_is_what_is_there_and_not_what_was_known;
 }
 
 /// What the original gives an object.
@@ -232,8 +237,8 @@ fn what_a_token_would_cut_or_hide_is_refused_before_anything_is_written(stage: &
         }
     };
     assert_eq!(refused.code(), Some(Code::ResourceExhausted), "{refused}");
-    // Three objects each, the generation, and room for journal and next generation while one is written.
-    assert_eq!(written.len(), 20);
+    // Three objects each, the generation, and room to replace one of them: a journal and three objects.
+    assert_eq!(written.len(), 19);
     store.refresh().unwrap();
     for (path, secret) in written {
         assert_eq!(store.read(&path).unwrap(), secret);
@@ -337,6 +342,104 @@ fn a_vague_answer_means_a_full_token_only_where_that_is_known_and_the_token_is_t
             old
         );
     }
+}
+
+fn a_full_token_can_be_changed_and_emptied(stage: &Stage) {
+    let mut module = stage.shimmed();
+    stage.provision(&mut module, "brim");
+    let limits = Limits {
+        objects: Some(24),
+        ..Limits::default()
+    };
+    let mut store = Store::open(log_in(&module, "brim"), limits).unwrap();
+    let secret_of = |version| secret(version, &[("k", &[version as u8]), ("l", b"-")]);
+    let names: Vec<_> = (0..).map(|number| path(&format!("s{number}"))).take(9).collect();
+    let written = names
+        .iter()
+        .take_while(|name| store.write(name, &secret_of(1), Expected::Absent).is_ok());
+    let written = written.count();
+    assert!((3..9).contains(&written), "{written}");
+    for name in &names[..written] {
+        store.write(name, &secret_of(2), Expected::Version(1)).unwrap();
+    }
+    for name in &names[..written] {
+        store.delete(name, stamp(3), Expected::Version(2)).unwrap();
+    }
+    // A token that has no room at all still lets go of what was deleted.
+    let full = Fault::before(1, Action::Answer(CKR_DEVICE_MEMORY)).of("C_CreateObject");
+    stage.set(Control::fault(full.lasting(Duration::Always)));
+    store.purge(&names[0], 3).unwrap();
+    stage.heal();
+    for name in &names[1..written] {
+        store.purge(name, 3).unwrap();
+    }
+    assert!(store.list().unwrap().is_empty());
+    assert_eq!(store.capacity().unwrap().usage.objects, 1);
+}
+
+fn whether_a_change_was_made_is_told_as_it_is(stage: &Stage) {
+    let mut module = stage.shimmed();
+    stage.provision(&mut module, "told");
+    let mut store = store(&module, "told");
+    let a = path("a");
+    store
+        .write(&a, &secret(1, &[("k", b"1")]), Expected::Absent)
+        .unwrap();
+    // All that is new is there when it fails, and what was left to do is done at once.
+    for (version, at) in [(2, 1), (3, 2), (4, 3), (5, 4)] {
+        let fault = Fault::before(at, Action::Answer(CKR_DEVICE_MEMORY)).of("C_DestroyObject");
+        stage.set(Control::fault(fault));
+        let new = secret(version, &[("k", &[version as u8])]);
+        let made = store.write(&a, &new, Expected::Version(version - 1));
+        assert!(stage.shim.has_failed().unwrap(), "{at}");
+        let kept = store.read(&a).unwrap();
+        // The first is that of the old generation, before anything new is there.
+        match at {
+            1 => assert_eq!(made.unwrap_err().code(), Some(Code::ResourceExhausted)),
+            _ => assert_eq!((made.unwrap().stamp.version, kept), (version, new.clone())),
+        }
+        stage.heal();
+        store.write(&a, &new, Expected::Any).unwrap();
+    }
+    // What cannot be ended is not known.
+    let fault = Fault::before(2, Action::Answer(CKR_DEVICE_MEMORY)).of("C_DestroyObject");
+    stage.set(Control::fault(fault.lasting(Duration::Always)));
+    let new = secret(6, &[("k", b"6")]);
+    let error = store.write(&a, &new, Expected::Version(5)).unwrap_err();
+    assert!(matches!(error, StoreError::Unknown(_)), "{error}");
+    assert!(error.code().is_none() && !error.needs_initialisation());
+    assert!(
+        error
+            .to_string()
+            .ends_with("; whether the change was made is not known"),
+        "{error}"
+    );
+    stage.heal();
+    assert_eq!(store.read(&a).unwrap(), new);
+}
+
+fn what_stays_is_what_is_there_and_not_what_was_known(stage: &Stage) {
+    if !stage.bench.changes_values() {
+        return;
+    }
+    let mut module = stage.module();
+    let info = stage.provision(&mut module, "kept");
+    let mut store = store(&module, "kept");
+    let a = path("a");
+    let first = secret(1, &[("k", b"1"), ("l", b"2")]);
+    store.write(&a, &first, Expected::Absent).unwrap();
+    let raw = Raw::new(&info);
+    // Under the handle that is known.
+    raw.set_value("a/k", b"foreign");
+    let second = secret(2, &[("k", b"1"), ("l", b"3")]);
+    store.write(&a, &second, Expected::Version(1)).unwrap();
+    assert_eq!(store.read(&a).unwrap(), second);
+    // What is left when a key goes is what the others hold now.
+    raw.set_value("a/k", b"foreign");
+    let key = KeyName::parse("l").unwrap();
+    let change = Change::DeleteKey(&key, stamp(0));
+    store.change(&a, &change, Terms::next(Expected::Any)).unwrap();
+    assert_eq!(store.read(&a).unwrap(), secret(3, &[("k", b"foreign")]));
 }
 
 fn without_generation(raw: &Raw) -> Vec<(String, Vec<u8>)> {

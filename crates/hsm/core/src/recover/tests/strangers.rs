@@ -148,9 +148,8 @@ fn a_mixture_that_is_mended_can_be_interrupted_too() {
 
 #[test]
 fn a_journal_that_cannot_be_followed_destroys_nothing() {
-    let label = Label::of_journal(PathMark::of(&path("a")));
     let whole = interrupted(&before(), "a", &wish(), BEFORE_Z);
-    let bytes = whole.value(&label).unwrap();
+    let (label, bytes) = whole.journals().remove(0);
     let mut newer = bytes.expose().to_vec();
     newer[3] = 9;
     let cut = bytes.expose()[..20].to_vec();
@@ -190,9 +189,9 @@ fn a_journal_that_cannot_be_followed_destroys_nothing() {
 fn a_value_behind_a_damaged_journal_does_not_pass_for_a_key_of_the_path_above() {
     // The label of the key `data` of `a/n` is that of the key `n` of `a`.
     let wish = secret(1, &[("data", "new"), ("x", "1")]);
-    let label = Label::of_journal(PathMark::of(&path("a/n"))).to_string();
     for steps in 1..=5 {
         let mut token = interrupted(&before(), "a/n", &wish, steps);
+        let label = token.journals().remove(0).0.to_string();
         token.remove(&label);
         token.add(&label, Some("damaged"));
         ends(&mut token);
@@ -263,35 +262,4 @@ fn generations_that_are_too_many_are_made_one() {
     let ops = write(&token, "a", &wish());
     token.run(&ops, None).unwrap();
     assert_eq!(token.generation(), (1, 1));
-}
-
-#[test]
-fn nothing_is_judged_by_half_of_what_is_there() {
-    for steps in 1..=8 {
-        let whole = interrupted(&before(), "a", &wish(), steps);
-        let mut expected = whole.clone();
-        let end = ends(&mut expected);
-        let of_a = |found: &Found<u64>| found.label.as_bytes().starts_with(b"a/");
-        for at in whole
-            .objects
-            .iter()
-            .enumerate()
-            .filter(|(_, found)| of_a(found))
-            .map(|(at, _)| at)
-        {
-            let mut token = whole.clone();
-            let value = token.objects[at].value.take();
-            let dark = token.snapshot();
-            assert_eq!(
-                token.recover(),
-                Ok(vec![End::Lost(Loss::Unreadable)]),
-                "{steps} {at}"
-            );
-            assert_eq!(token.snapshot(), dark, "{steps} {at}");
-            // It can be read again, and comes to the same end.
-            token.objects[at].value = value;
-            assert_eq!(ends(&mut token), end, "{steps} {at}");
-            assert_eq!(token.snapshot(), expected.snapshot(), "{steps} {at}");
-        }
-    }
 }
