@@ -1,14 +1,14 @@
 //! What a person allows, and what is tried without a word of one.
 
 use anyhow::Result;
-use trustplane_api::hsm::record::{AgentPhase, Outcome};
+use trustplane_api::hsm::record::{AgentPhase, Outcome, Try};
 use trustplane_hsm_agent::PinProblem;
 use trustplane_pkcs11_shim::pkcs11::{CKR_DEVICE_REMOVED, CKR_PIN_INCORRECT};
-use trustplane_pkcs11_shim::{Action, Control, Fault};
+use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 
 use crate::agent::Order;
 use crate::pins::{refused, serving};
-use crate::stage::{PIN, Stage, WRONG};
+use crate::stage::{PIN, Stage, WRONG, eventually};
 
 #[tokio::test]
 async fn each_new_text_allows_one_more_try() -> Result<()> {
@@ -84,17 +84,24 @@ async fn a_pin_that_has_opened_the_token_survives_crashes_in_the_login() -> Resu
 }
 
 #[tokio::test]
-async fn a_token_that_is_lost_before_the_login_costs_no_try() -> Result<()> {
+async fn a_token_that_is_lost_right_before_the_login_costs_no_try() -> Result<()> {
     let stage = Stage::new(PIN).await?;
-    // It is asked for what it shows right before C_Login; more often than twice would be too often without an answer.
-    let gone = Fault::before(1, Action::Answer(CKR_DEVICE_REMOVED)).of("C_OpenSession");
-    stage.set(Control::fault(gone));
+    let mut last = String::new();
+    // Its two places are looked at to find it; then it is asked once when it is opened, and once more before C_Login.
+    for at in [3, 4, 3, 4] {
+        let gone = Fault::before(at, Action::Answer(CKR_DEVICE_REMOVED)).lasting(Lasting::Always);
+        stage.set(Control::fault(gone.of("C_GetTokenInfo")));
+        let agent = stage.agent("pod").await?;
+        eventually("it is lost", || stage.shim.has_failed().unwrap()).await;
+        let is_back = |tried: &Try| tried.by != last && tried.outcome == Outcome::Withdrawn;
+        let record = stage.recorded(|record| record.tries.iter().any(is_back)).await?;
+        last = record.tries[0].by.clone();
+        assert!(stage.answers("C_Login").is_empty());
+        agent.kill();
+    }
+    stage.heal();
     let agent = stage.agent("pod").await?;
     agent.says(&serving()).await;
-    let record = stage
-        .recorded(|record| record.tries[0].outcome == Outcome::Accepted)
-        .await?;
-    assert_eq!(record.tries.len(), 1);
     assert_eq!(stage.answers("C_Login"), [Some(0)]);
     Ok(())
 }
