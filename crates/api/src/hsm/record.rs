@@ -19,7 +19,7 @@ pub const OFFICER: &str = "so-pin";
 /// The whole record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Which PINs were tried, newest last. No two have the same token, Secret and digest.
+    /// Which PINs were tried, newest last. No two are of the same PIN.
     pub tries: Vec<Try>,
     /// The token of the first contact.
     pub token: Option<TokenIdentity>,
@@ -94,16 +94,25 @@ fn text(part: &impl Serialize) -> String {
 pub struct Try {
     /// The serial number of the token.
     pub token: String,
-    /// The uid of the Secret that the PIN is from.
+    /// The uid of the Secret that the PIN is from, or [`OFFICER`]. Which Secret it is decides nothing.
     pub secret: String,
     /// A keyed digest of the PIN.
     pub digest: String,
+    /// The id of the key of the digest: digests of different keys cannot be compared.
+    #[serde(default)]
+    pub key: String,
     /// Who tries it: the uid of the pod and when the process began, with a slash between them.
     pub by: String,
     /// When it was written down.
     pub at: Timestamp,
     /// What came of it.
     pub outcome: Outcome,
+    /// What was known of the PIN before, while it is open what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Outcome>,
+    /// Digests of the texts with which people have allowed it once more, newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub again: Vec<String>,
 }
 
 /// What came of a try.
@@ -128,15 +137,32 @@ pub enum Outcome {
     Unanswered,
     /// The token has never seen it.
     Withdrawn,
+    /// A change from this PIN, or to it, is under way.
+    Changing,
+    /// It was right, and was changed to another one. The token has not refused it.
+    Replaced,
     /// A word of another version of ours. It counts as refused.
     #[serde(other)]
     Other,
 }
 
 impl Outcome {
-    /// Whether it is still open.
+    /// Whether the token may have been asked, and nobody has written down yet what it said.
     pub fn is_pending(self) -> bool {
         matches!(self, Self::Pending | Self::PendingAgain)
+    }
+
+    /// Whether somebody may still be at it.
+    pub fn is_open(self) -> bool {
+        self.is_pending() || self == Self::Changing
+    }
+
+    /// Whether the token has refused it, or may have.
+    pub fn is_refused(self) -> bool {
+        matches!(
+            self,
+            Self::Rejected | Self::Locked | Self::Expired | Self::Form | Self::Unanswered | Self::Other
+        )
     }
 }
 
@@ -168,6 +194,9 @@ pub struct AgentState {
     pub message: String,
     /// Since when.
     pub since: Timestamp,
+    /// Which pod says so: its uid.
+    #[serde(default)]
+    pub by: String,
 }
 
 /// How an agent is doing, in a word.
@@ -195,6 +224,8 @@ pub enum AgentPhase {
     PinNotSet,
     /// The PIN was tried, and nobody knows what came of it. It is not tried again.
     PinUnanswered,
+    /// Earlier tries were written down with another key, so nobody can tell whether the PIN was among them.
+    PinKeyLost,
     /// A blank token is being made ours.
     Provisioning,
     /// A blank token was made ours.
@@ -220,9 +251,12 @@ mod tests {
                 token: "DENK0105501".to_owned(),
                 secret: "5f1c".to_owned(),
                 digest: "00ff".to_owned(),
+                key: "1f2e".to_owned(),
                 by: "8a2e/2026-07-07T08:00:00Z".to_owned(),
                 at: "2026-07-07T08:00:01Z".parse().unwrap(),
                 outcome: Outcome::Pending,
+                before: Some(Outcome::Accepted),
+                again: vec!["9c1d".to_owned()],
             }],
             token: Some(TokenIdentity {
                 serial: "DENK0105501".to_owned(),
@@ -232,6 +266,7 @@ mod tests {
                 phase: AgentPhase::PinRejected,
                 message: "the PIN is wrong".to_owned(),
                 since: "2026-07-07T08:00:02Z".parse().unwrap(),
+                by: "8a2e".to_owned(),
             }),
         }
     }
@@ -241,7 +276,7 @@ mod tests {
         let data = record().data();
         assert_eq!(
             data[TRIES],
-            r#"[{"token":"DENK0105501","secret":"5f1c","digest":"00ff","by":"8a2e/2026-07-07T08:00:00Z","at":"2026-07-07T08:00:01Z","outcome":"pending"}]"#
+            r#"[{"token":"DENK0105501","secret":"5f1c","digest":"00ff","key":"1f2e","by":"8a2e/2026-07-07T08:00:00Z","at":"2026-07-07T08:00:01Z","outcome":"pending","before":"accepted","again":["9c1d"]}]"#
         );
         assert_eq!(
             data[TOKEN],
@@ -249,9 +284,22 @@ mod tests {
         );
         assert_eq!(
             data[STATE],
-            r#"{"phase":"PinRejected","message":"the PIN is wrong","since":"2026-07-07T08:00:02Z"}"#
+            r#"{"phase":"PinRejected","message":"the PIN is wrong","since":"2026-07-07T08:00:02Z","by":"8a2e"}"#
         );
         assert_eq!(Record::read(&data), Ok(record()));
+    }
+
+    #[test]
+    fn a_try_without_what_is_newer_than_it_is_read() {
+        let mut data = record().data();
+        let newer = r#","before":"accepted","again":["9c1d"]"#;
+        let older = data[TRIES].replace(newer, "").replace(r#""key":"1f2e","#, "");
+        data.insert(TRIES.to_owned(), older);
+        let tried = &Record::read(&data).unwrap().tries[0];
+        assert_eq!(
+            (tried.key.as_str(), tried.before, tried.again.len()),
+            ("", None, 0)
+        );
     }
 
     #[test]

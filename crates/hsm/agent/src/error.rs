@@ -90,7 +90,10 @@ pub enum PinProblem {
     #[error("a wrong PIN was tried before, so none was tried")]
     TriesLow,
     /// It was tried more than once, and the token never said whether it is right.
-    #[error("the PIN was tried, and the token did not say whether it is right")]
+    #[error(
+        "the PIN was tried, and the token did not say whether it is right; if it is, annotate its Secret with \
+         trustplane.io/try-again and any new text"
+    )]
     Unanswered,
     /// A change of the PIN was interrupted: nobody knows which one it is now.
     #[error("a change of the PIN was interrupted, so nobody knows which one it is")]
@@ -101,6 +104,12 @@ pub enum PinProblem {
     /// So many were refused that the record has no room for another one.
     #[error("too many PINs were refused, so no other one is tried")]
     TooMany,
+    /// What was tried before was written down with a key that is lost.
+    #[error(
+        "refused PINs were written down with a key that is lost, so nobody can tell whether this is one of them; if it is \
+         right, annotate its Secret with trustplane.io/try-again and any new text"
+    )]
+    KeyLost,
 }
 
 impl PinProblem {

@@ -4,6 +4,7 @@
 //! has started it.
 
 mod actor;
+mod change;
 mod faults;
 mod login;
 mod opening;
@@ -125,9 +126,7 @@ pub struct Host {
 impl Host {
     /// Starts a child and has it open the token with this PIN, which is tried once on this account.
     pub fn start(settings: Settings, pin: Secret<String>, attempt: Attempt) -> io::Result<Self> {
-        let secret = String::new();
-        let given = Given { pin, secret, attempt };
-        Self::begin(settings, Some(given), None, None)
+        Self::begin(settings, Some(Given::new(pin, attempt)), None, None)
     }
 
     /// Starts a child for a token whose tries of PINs are written down in a record. It waits for a PIN: see [`Host::give`].
@@ -149,7 +148,7 @@ impl Host {
         let (orders, queue) = mpsc::channel(settings.queue.max(1));
         let (report, health) = watch::channel(Health::default());
         let stop = CancellationToken::new();
-        let mut actor = Actor::new(settings, Login::new(given), report);
+        let mut actor = Actor::new(settings, Login::new(given, book.is_some()), report);
         (actor.book, actor.provision) = (book, provision);
         let stopped = stop.clone();
         let thread = std::thread::Builder::new()
@@ -173,7 +172,7 @@ impl Host {
         self.orders.max_capacity() - self.orders.capacity()
     }
 
-    /// Gives another PIN. The one that was refused is tried again only by order, or from a Secret that is another.
+    /// Gives the PIN of a Secret. The one that was refused is tried again only by order, or on a new word of somebody.
     pub async fn give(&self, given: Given) -> Result<(), AgentError> {
         let sent = self.orders.send(Order::Pin(Ok(given))).await;
         sent.map_err(|_| ended())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use tokio::sync::watch;
-use trustplane_hsm_core::pin_record::DigestKey;
+use trustplane_hsm_core::pin_record::{DigestKey, word};
 use trustplane_hsm_token::Attempt;
 use trustplane_kit::clients::Clients;
 use trustplane_kit::watch::Watches;
@@ -95,7 +95,7 @@ impl Ties {
                     () = pass_on(pins, &given) => {}
                 }
             }),
-            report: Box::pin(report(ledger, host.health())),
+            report: Box::pin(report(ledger, host.health(), self.pod)),
             host,
         })
     }
@@ -108,10 +108,11 @@ async fn pass_on(mut pins: watch::Receiver<PinState>, host: &Host) {
         let told = match now {
             PinState::Unknown => Ok(()),
             PinState::Missing(why) => host.no_pin(why).await,
-            PinState::Given { uid, pin } => {
+            PinState::Given { uid, pin, again } => {
                 let given = Given {
                     pin,
                     secret: uid,
+                    again: word(&again),
                     attempt: Attempt::Automatic,
                 };
                 host.give(given).await

@@ -11,9 +11,12 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 use tokio::sync::watch;
 use trustplane_kit::watch::{Health, Payload, Project, ProjectError, Store, WatchSpec, Watches};
-use trustplane_plan::{Kind, Meta, ObjectRef, Scope};
+use trustplane_plan::{Keep, Kind, Meta, ObjectRef, Scope};
 use trustplane_process::secret::Secret;
 use zeroize::Zeroizing;
+
+/// The annotation with which somebody allows one more try of a PIN that was refused: with each text that is new.
+pub const TRY_AGAIN: &str = "trustplane.io/try-again";
 
 const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
@@ -77,6 +80,8 @@ pub enum PinState {
         uid: String,
         /// The PIN.
         pin: Secret<String>,
+        /// The text of [`TRY_AGAIN`]; empty if there is none.
+        again: String,
     },
 }
 
@@ -140,6 +145,12 @@ fn look(store: &Store<Result<Secret<String>, PinFault>>, pin: &PinRef) -> PinSta
             Ok(value) => PinState::Given {
                 uid: secret.meta.uid.to_string(),
                 pin: value.clone(),
+                again: secret
+                    .meta
+                    .annotations
+                    .get(TRY_AGAIN)
+                    .cloned()
+                    .unwrap_or_default(),
             },
             Err(fault) => PinState::Missing(format!("no PIN in {pin}: {fault}")),
         };
@@ -165,6 +176,13 @@ impl Project for OneKey {
 
     fn payload(&self) -> Payload {
         Payload::Full
+    }
+
+    fn keep(&self) -> Keep {
+        Keep {
+            annotations: true,
+            ..Keep::default()
+        }
     }
 
     fn project(&self, _meta: &Meta, json: &str) -> Result<Self::Out, ProjectError> {

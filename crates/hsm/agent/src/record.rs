@@ -7,6 +7,7 @@
 mod book;
 mod config_map;
 mod ledger;
+mod notes;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -15,4 +16,5 @@ pub(crate) use book::{Asked, Denial};
 pub use book::{Book, Grant};
 pub use config_map::ConfigMapLedger;
 pub use ledger::{Answer, Change, Ledger, LedgerError, Loaded};
+pub(crate) use notes::Exchanging;
 pub use state::{report, state_of};

@@ -227,13 +227,7 @@ async fn tied(
     };
     let digests = DigestKey::new(read(&args.record_key_file)?.expose()).map_err(unusable)?;
     let provision = match args.auto_provision {
-        true => Some(Provision {
-            officer: secret_line(&args.so_pin_file)?,
-            label: args
-                .token_label
-                .clone()
-                .unwrap_or_else(|| args.device_name.chars().take(32).collect()),
-        }),
+        true => provision(args)?,
         false => None,
     };
     let identity = Identity::new("hsm-agent", version, args.pod.as_deref());
@@ -257,6 +251,20 @@ async fn tied(
         host,
         beside: vec![("pins", pins), ("record", report), ("watches", watching)],
     })
+}
+
+/// How a blank token is made ours: not without an SO-PIN, which may be gone once the token was set up.
+fn provision(args: &ServeArgs) -> Result<Option<Provision>, ServeError> {
+    let file = &args.so_pin_file;
+    if matches!(file.try_exists(), Ok(false)) {
+        tracing::warn!(file = %file.display(), "there is no SO-PIN, so no blank token is made ours");
+        return Ok(None);
+    }
+    let label = args.token_label.clone();
+    Ok(Some(Provision {
+        officer: secret_line(file)?,
+        label: label.unwrap_or_else(|| args.device_name.chars().take(32).collect()),
+    }))
 }
 
 async fn listen(port: u16) -> Result<TcpListener, BindError> {

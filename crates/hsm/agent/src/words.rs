@@ -5,7 +5,7 @@ use crate::health::Phase;
 
 impl Phase {
     /// Every phase that there is.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Opening,
         Self::Serving,
         Self::Unavailable,
@@ -20,6 +20,7 @@ impl Phase {
         Self::PinRefused(PinProblem::Undecided),
         Self::PinRefused(PinProblem::Missing),
         Self::PinRefused(PinProblem::TooMany),
+        Self::PinRefused(PinProblem::KeyLost),
     ];
 
     /// A word for it.
@@ -48,6 +49,7 @@ impl PinProblem {
             Self::Undecided => "PinUndecided",
             Self::Missing => "PinMissing",
             Self::TooMany => "PinTooMany",
+            Self::KeyLost => "PinKeyLost",
         }
     }
 }

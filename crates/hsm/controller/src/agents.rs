@@ -12,7 +12,7 @@ use trustplane_plan::{Apply, Fingerprinter, Note, ObjectRef, Plan, Step};
 use trustplane_process::ca::Authority;
 use trustplane_process::clock::Clock;
 
-use crate::credentials::{Office, so_pin};
+use crate::credentials::{Office, record_key, so_pin};
 use crate::devices::report;
 use crate::error::{HsmError, try_again};
 use crate::pki::Lives;
@@ -103,12 +103,12 @@ impl AgentObjects {
                 let office = Office {
                     authority: &authority,
                     life: self.lives.leaf,
-                    fingerprinter: &self.fingerprinter,
                     now: self.clock.now(),
                 };
                 office.issue(&agent, write)?
             }
             AgentAction::SoPin { write, .. } => Some(so_pin(write)?),
+            AgentAction::RecordKey { write, .. } => Some(record_key(write)?),
         })
     }
 

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use trustplane_api::hsm::v1::agent_name;
-use trustplane_hsm_core::decide::{ENDS, record_key};
-use trustplane_plan::{Apply, Fingerprinter, ObjectRef};
+use trustplane_hsm_core::decide::ENDS;
+use trustplane_plan::{Apply, ObjectRef};
 use trustplane_process::ca::{Authority, CaError, LeafRequest, Usage};
 
 /// There is nothing to give to an agent.
@@ -18,8 +18,8 @@ pub(crate) enum CredentialsError {
     #[error("failed to issue a certificate: {0}")]
     Issue(#[from] CaError),
     /// The system has no random numbers.
-    #[error("failed to make an SO-PIN: the system has no random numbers")]
-    Random,
+    #[error("failed to make {0}: the system has no random numbers")]
+    Random(&'static str),
 }
 
 /// How certificates are made.
@@ -27,7 +27,6 @@ pub(crate) struct Office<'a> {
     pub authority: &'a Authority,
     /// How long a certificate lives.
     pub life: SignedDuration,
-    pub fingerprinter: &'a Fingerprinter,
     pub now: Timestamp,
 }
 
@@ -52,7 +51,6 @@ impl Office<'_> {
             "tls.crt": encode(leaf.certificate_pem().as_bytes()),
             "tls.key": encode(leaf.key_pem().expose()),
             "ca.crt": encode(bundle.as_bytes()),
-            "record.key": encode(&record_key(self.fingerprinter, agent)),
         });
         let manifest = needed.manifest.with("data", data);
         Ok(Some(Apply {
@@ -64,14 +62,29 @@ impl Office<'_> {
 
 /// Makes an SO-PIN. It is never changed.
 pub(crate) fn so_pin(needed: Apply) -> Result<Apply, CredentialsError> {
-    let mut random = [0; 8];
-    fill(&mut random).map_err(|_| CredentialsError::Random)?;
+    let random: [u8; 8] = random("an SO-PIN")?;
     let pin: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let data = json!({ "so-pin": STANDARD.encode(pin) });
-    Ok(Apply {
+    Ok(with(needed, "so-pin", pin.as_bytes()))
+}
+
+/// Makes the key of a record. It is never changed.
+pub(crate) fn record_key(needed: Apply) -> Result<Apply, CredentialsError> {
+    let key: [u8; 32] = random("the key of a record")?;
+    Ok(with(needed, "record.key", &key))
+}
+
+fn random<const LENGTH: usize>(what: &'static str) -> Result<[u8; LENGTH], CredentialsError> {
+    let mut random = [0; LENGTH];
+    fill(&mut random).map_err(|_| CredentialsError::Random(what))?;
+    Ok(random)
+}
+
+fn with(needed: Apply, key: &str, value: &[u8]) -> Apply {
+    let data = json!({ key: STANDARD.encode(value) });
+    Apply {
         manifest: needed.manifest.with("data", data),
         ..needed
-    })
+    }
 }
 
 #[cfg(test)]

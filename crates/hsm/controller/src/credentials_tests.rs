@@ -19,7 +19,6 @@ fn authority() -> Authority {
 
 struct Desk {
     authority: Authority,
-    fingerprinter: Fingerprinter,
     agent: ObjectRef,
 }
 
@@ -27,7 +26,6 @@ impl Desk {
     fn new() -> Self {
         Self {
             authority: authority(),
-            fingerprinter: Fingerprinter::new(&[7; 32]),
             agent: ObjectRef::new(Some("vault"), AGENT),
         }
     }
@@ -42,17 +40,9 @@ impl Desk {
         let office = Office {
             authority: &self.authority,
             life: SignedDuration::from_hours(48),
-            fingerprinter: &self.fingerprinter,
             now,
         };
         office.issue(&self.agent, needed).unwrap()
-    }
-
-    fn issued(&self) -> Value {
-        self.issue(self.recipe(), Timestamp::now())
-            .unwrap()
-            .manifest
-            .body()
     }
 }
 
@@ -61,7 +51,7 @@ fn entry(body: &Value, key: &str) -> Vec<u8> {
 }
 
 #[test]
-fn an_agent_gets_a_certificate_a_bundle_and_the_key_of_its_record() {
+fn an_agent_gets_a_certificate_and_a_bundle() {
     let (desk, now) = (Desk::new(), Timestamp::now());
     let mut needed = desk.recipe();
     needed.expect = Expect::Seen {
@@ -76,7 +66,6 @@ fn an_agent_gets_a_certificate_a_bundle_and_the_key_of_its_record() {
     let body = issued.manifest.body();
     tls::certified_key(&entry(&body, "tls.crt"), &Secret::new(entry(&body, "tls.key"))).unwrap();
     assert_eq!(entry(&body, "ca.crt"), desk.authority.bundle_pem().into_bytes());
-    assert_eq!(entry(&body, "record.key").len(), 32);
     let ends: Timestamp = body["metadata"]["annotations"][ENDS]
         .as_str()
         .unwrap()
@@ -98,15 +87,16 @@ fn a_recipe_of_another_authority_gets_no_certificate() {
 }
 
 #[test]
-fn the_key_of_a_record_belongs_to_the_agent_and_never_changes() {
-    let mut desk = Desk::new();
-    let first = desk.issued();
-    desk.authority = authority();
-    let second = desk.issued();
-    assert_eq!(entry(&first, "record.key"), entry(&second, "record.key"));
-    assert_ne!(entry(&first, "tls.key"), entry(&second, "tls.key"));
-    desk.agent = ObjectRef::new(Some("other"), AGENT);
-    assert_ne!(entry(&first, "record.key"), entry(&desk.issued(), "record.key"));
+fn a_key_of_a_record_has_32_bytes_and_each_is_another() {
+    let made = || {
+        let bare = Apply::create(Manifest::new(SECRET, Some("vault"), "s"));
+        let made = record_key(bare).unwrap();
+        assert_eq!(made.expect, Expect::Absent);
+        entry(&made.manifest.body(), "record.key")
+    };
+    let key = made();
+    assert_eq!(key.len(), 32);
+    assert_ne!(made(), key);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use trustplane_plan::Meta;
 use crate::device::{Device, Faults};
 
 pub use agents::{AgentAction, AgentsInput, decide_agents};
-pub use certificates::{ENDS, Issuing, record_key};
+pub use certificates::{ENDS, Issuing};
 pub use device::{DeviceInput, decide_device};
 pub use pool::{PoolInput, decide_pool};
 pub use refused::AgentPod;

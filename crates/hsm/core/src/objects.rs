@@ -48,6 +48,9 @@ pub const AGENT: &str = "hsm-agent";
 /// The component of discovery.
 pub const DISCOVERY: &str = "discovery";
 
+/// The end of the names of Secrets with keys of records.
+const RECORD_KEY: &str = "-record-key";
+
 /// The most characters of a name that is also a label.
 const LONGEST: usize = 63;
 
@@ -91,6 +94,16 @@ pub fn agent_name(device: &str, serial: &str) -> String {
 /// The Secret with the certificate of an agent.
 pub fn tls_secret_name(agent: &str) -> String {
     format!("{agent}-tls")
+}
+
+/// The Secret with the key of the record of an agent.
+pub fn record_key_secret_name(agent: &str) -> String {
+    format!("{agent}{RECORD_KEY}")
+}
+
+/// The agent that a Secret with this name has the key of the record of.
+pub(crate) fn agent_of_record_key(secret: &str) -> Option<&str> {
+    secret.strip_suffix(RECORD_KEY)
 }
 
 /// The Secret with the SO-PIN of the token of an agent.

@@ -121,6 +121,23 @@ impl TokenError {
         matches!(self, Self::Other(answer) if matches!(answer.code, RvError::GeneralError))
     }
 
+    /// Whether this is what C_Login said, so that a PIN may have been tried.
+    pub fn is_of_login(&self) -> bool {
+        match self {
+            Self::Removed(answer)
+            | Self::Full(answer)
+            | Self::PinIncorrect(answer)
+            | Self::PinLocked(answer)
+            | Self::PinExpired(answer)
+            | Self::PinForm(answer)
+            | Self::WriteProtected(answer)
+            | Self::Other(answer) => matches!(answer.function, Function::Login),
+            Self::Malformed { function, .. } => *function == "C_Login",
+            Self::LoggedOut => true,
+            _ => false,
+        }
+    }
+
     /// The same of a token that is known to be there and to say nothing better when it has no room.
     pub(crate) fn or_full(self) -> Self {
         match self {
@@ -231,6 +248,21 @@ mod tests {
             of(RvError::VendorDefined(0x8000_0001)).to_string(),
             "C_CreateObject answered 0x80000001"
         );
+    }
+
+    #[test]
+    fn what_c_login_said_is_told_from_what_was_said_before_it() {
+        let of = |code, function| TokenError::of("C_Login", Error::Pkcs11(code, function)).is_of_login();
+        for code in [
+            RvError::DeviceRemoved,
+            RvError::GeneralError,
+            RvError::PinIncorrect,
+        ] {
+            assert!(of(code, Function::Login), "{code:?}");
+            assert!(!of(code, Function::GetTokenInfo), "{code:?}");
+        }
+        assert!(TokenError::of("C_Login", Error::NullFunctionPointer).is_of_login());
+        assert!(!TokenError::AnotherToken { slot: 1 }.is_of_login());
     }
 
     #[test]

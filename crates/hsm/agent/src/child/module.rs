@@ -106,9 +106,12 @@ pub(super) fn log_in<'module>(
     let pin = pin.ok_or_else(|| (Failure::new(Kind::InvalidArgument, "no PIN"), Tried::No))?;
     let token = module.open(found).map_err(|error| (error.into(), Tried::No))?;
     token.log_in(&pin, attempt).map_err(|error| {
+        // The token is asked other things first.
+        let is_of_login = error.is_of_login();
         let failure = Failure::from(error);
         let tried = match failure.kind {
             Kind::Pin(problem) if problem.may_pass() => Tried::No,
+            _ if !is_of_login => Tried::No,
             Kind::Pin(_) => Tried::Refused,
             _ => Tried::Unanswered,
         };

@@ -5,18 +5,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use trustplane_api::hsm::record::Outcome;
-use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::TokenInfo;
 use trustplane_process::admin::Heartbeat;
-use trustplane_process::secret::Secret;
 
 use super::faults::End;
 use super::login::{Given, Login};
 use super::process::Process;
 use super::provisioning::Provision;
 use super::{Job, Order, Settings};
-use crate::error::{AgentError, Effect, PinProblem};
+use crate::error::{AgentError, Effect};
 use crate::frame::Message;
 use crate::health::{Health, Phase};
 use crate::record::Book;
@@ -89,8 +86,9 @@ impl Actor {
         if let Some(process) = self.process.take() {
             process.end(GRACE).await;
         }
-        if let Some(book) = &self.book {
-            book.finish(GRACE).await;
+        if let Some(book) = &mut self.book {
+            // What is not written by then is found open, and judged by the token's flags.
+            book.written(GRACE).await;
         }
         self.health.send_modify(|health| {
             health.phase = Phase::Ended;
@@ -212,16 +210,16 @@ impl Actor {
             job.answer(Err(AgentError::Deadline { within, effect }));
             return Ok(());
         }
-        let (answer, kept) = self.request(&job.request).await;
-        if let Request::ChangePin { .. } = job.request.head {
-            self.pin_changed(&job.request, &answer);
-        }
+        let (answer, kept) = match job.request.head {
+            Request::ChangePin { attempt } => self.change_pin(&job.request, attempt).await,
+            _ => self.request(&job.request).await,
+        };
         job.answer(answer);
         kept
     }
 
     /// Has the child serve a request, and says whether it can serve another.
-    async fn request(
+    pub(super) async fn request(
         &mut self,
         request: &Message<Request>,
     ) -> (Result<Message<Reply>, AgentError>, Result<(), Pause>) {
@@ -263,27 +261,6 @@ impl Actor {
                 self.missing = Some(why);
                 self.login.take_away();
             }
-        }
-    }
-
-    /// Knows which PIN it is after a change of it, unless nobody does.
-    fn pin_changed(&mut self, request: &Message<Request>, answer: &Result<Message<Reply>, AgentError>) {
-        let new = request.secrets.get(1).map(Value::expose);
-        match (answer, new.map(str::from_utf8)) {
-            (Ok(_), Some(Ok(pin))) => {
-                // The Secret still has the old one: it is known to be wrong, and nobody has to try it.
-                let old = self.login.opened().filter(|old| old.pin.expose() != pin);
-                if let (Some(book), Some(token), Some(old)) = (&self.book, &self.token, old) {
-                    book.know(&token.serial, &old.secret, &old.pin, Outcome::Rejected);
-                }
-                self.login.changed(Secret::new(pin.to_owned()));
-            }
-            (Err(AgentError::Unavailable { effect, .. } | AgentError::Deadline { effect, .. }), _)
-                if *effect == Effect::Unknown =>
-            {
-                self.login.refused(PinProblem::Undecided);
-            }
-            _ => {}
         }
     }
 }

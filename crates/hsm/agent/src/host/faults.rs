@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use trustplane_hsm_core::secret::Value;
-use trustplane_hsm_token::Attempt;
 
 use super::actor::{Actor, GRACE, Pause};
 use super::process::Broken;
 use crate::error::AgentError;
 use crate::frame::{Message, encode};
 use crate::health::{Health, Phase};
-use crate::wire::{Failure, Kind, Reply, Request};
+use crate::wire::{Failure, Reply, Request};
 
 /// How a child ends that was not told to.
 pub(super) enum End {
@@ -32,9 +31,6 @@ impl Actor {
             Some(renewal) => (renewal, self.settings.opening),
             None => (request, within),
         };
-        if let Some(failure) = self.untried(request) {
-            return Ok(Reply::Failed(failure).into());
-        }
         let bytes = encode(request).map_err(|error| AgentError::InvalidArgument(error.to_string()))?;
         let effect = request.head.effect();
         let Some(process) = &mut self.process else {
@@ -60,16 +56,6 @@ impl Actor {
             End::Hang(within) => AgentError::Deadline { within, effect },
             End::Crash(_) => AgentError::Unavailable { what, effect },
         })
-    }
-
-    /// Why a PIN is not tried by a change of it: it is not the one that has opened the token, and nobody has ordered a try.
-    fn untried(&self, request: &Message<Request>) -> Option<Failure> {
-        let old = request.secrets.first()?;
-        let automatic =
-            matches!(request.head, Request::ChangePin { attempt } if attempt == Attempt::Automatic);
-        let is_so = automatic && old.expose() != self.login.pin().expose().as_bytes();
-        let text = "the old PIN is not the one that has opened the token, so it was not tried";
-        is_so.then(|| Failure::before(Failure::new(Kind::FailedPrecondition, text)))
     }
 
     /// The order to begin anew with a token that is open, with the PIN that has opened it.

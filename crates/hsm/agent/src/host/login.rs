@@ -19,13 +19,26 @@ pub struct Given {
     pub pin: Secret<String>,
     /// The uid of the Secret that it is from; empty if it is from elsewhere.
     pub secret: String,
+    /// The digest of the text with which somebody allows another try; empty if there is none.
+    pub again: String,
     /// On whose account it is tried.
     pub attempt: Attempt,
 }
 
 impl Given {
+    /// A PIN that is from no Secret.
+    pub fn new(pin: Secret<String>, attempt: Attempt) -> Self {
+        Self {
+            pin,
+            secret: String::new(),
+            again: String::new(),
+            attempt,
+        }
+    }
+
+    /// Whether it is the same PIN, in whichever Secret, on the same word of somebody.
     fn is(&self, other: &Self) -> bool {
-        self.secret == other.secret && self.pin == other.pin
+        self.again == other.again && self.pin == other.pin
     }
 }
 
@@ -39,6 +52,8 @@ pub(crate) struct Login {
     opened: Option<Given>,
     /// PINs that the token has rejected, so that one that comes back is known.
     rejected: Vec<Given>,
+    /// Whether a record counts the tries without an answer: it knows more of them than this process.
+    recorded: bool,
     nothing: Secret<String>,
 }
 
@@ -55,12 +70,13 @@ enum Standing {
 }
 
 impl Login {
-    pub fn new(given: Option<Given>) -> Self {
+    pub fn new(given: Option<Given>, recorded: bool) -> Self {
         let mut login = Self {
             given: None,
             standing: Standing::Refused(PinProblem::Missing),
             opened: None,
             rejected: Vec::new(),
+            recorded,
             nothing: Secret::default(),
         };
         if let Some(given) = given {
@@ -90,7 +106,7 @@ impl Login {
         match self.standing {
             Standing::New(attempt) => Ok(attempt),
             Standing::Accepted => Ok(Attempt::Automatic),
-            Standing::Unanswered(tries) if tries < UNANSWERED => Ok(Attempt::Automatic),
+            Standing::Unanswered(tries) if self.recorded || tries < UNANSWERED => Ok(Attempt::Automatic),
             Standing::Unanswered(_) => Err(PinProblem::Unanswered),
             Standing::Refused(problem) => Err(problem),
         }
@@ -126,6 +142,14 @@ impl Login {
             Standing::Unanswered(tries) => Standing::Unanswered(tries.saturating_add(1)),
             // It is known to be right.
             known => known,
+        };
+    }
+
+    /// A change of the PIN was interrupted. The record knows of it, or else nobody knows which PIN it is.
+    pub fn undecided(&mut self) {
+        self.standing = match self.recorded {
+            true => Standing::New(Attempt::Automatic),
+            false => Standing::Refused(PinProblem::Undecided),
         };
     }
 
@@ -169,10 +193,7 @@ impl Login {
     pub fn changed(&mut self, pin: Secret<String>) {
         match &mut self.given {
             Some(given) => given.pin = pin,
-            None => {
-                let (secret, attempt) = (String::new(), Attempt::Automatic);
-                self.given = Some(Given { pin, secret, attempt });
-            }
+            None => self.given = Some(Given::new(pin, Attempt::Automatic)),
         }
         self.accepted();
     }
@@ -186,12 +207,13 @@ mod tests {
         Given {
             pin: Secret::new(pin.to_owned()),
             secret: "uid".to_owned(),
+            again: String::new(),
             attempt,
         }
     }
 
     fn login() -> Login {
-        Login::new(Some(given("1", Attempt::Ordered)))
+        Login::new(Some(given("1", Attempt::Ordered)), false)
     }
 
     #[test]
@@ -215,18 +237,35 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_was_made_anew_is_an_order_and_one_that_opens_stays_open() {
+    fn a_secret_that_was_made_anew_is_no_order_but_somebodys_word_is() {
         let mut login = login();
-        let anew = || Given {
+        let anew = |again: &str| Given {
             secret: "another".to_owned(),
+            again: again.to_owned(),
             ..given("1", Attempt::Automatic)
         };
         login.refused(PinProblem::Rejected);
-        login.give(anew());
+        login.give(anew(""));
+        assert_eq!(login.next(), Err(PinProblem::Rejected));
+        login.give(anew("word"));
         assert_eq!(login.next(), Ok(Attempt::Automatic));
         login.accepted();
         login.give(given("1", Attempt::Automatic));
         assert!(login.is_known_right());
+    }
+
+    #[test]
+    fn where_there_is_a_record_that_counts_the_tries_without_an_answer() {
+        let mut login = Login::new(Some(given("1", Attempt::Automatic)), true);
+        for _ in 0..5 {
+            login.unanswered();
+            assert_eq!(login.next(), Ok(Attempt::Automatic));
+        }
+        // It also knows of a change that was interrupted.
+        login.accepted();
+        login.undecided();
+        assert!(!login.is_known_right());
+        assert_eq!(login.next(), Ok(Attempt::Automatic));
     }
 
     #[test]
@@ -236,6 +275,8 @@ mod tests {
         assert_eq!(login.next(), Ok(Attempt::Automatic));
         login.unanswered();
         assert_eq!(login.next(), Err(PinProblem::Unanswered));
+        login.undecided();
+        assert_eq!(login.next(), Err(PinProblem::Undecided));
     }
 
     #[test]
@@ -269,7 +310,7 @@ mod tests {
 
     #[test]
     fn without_a_pin_nothing_is_tried_but_what_opened_the_token_is_kept() {
-        let mut login = Login::new(None);
+        let mut login = Login::new(None, false);
         assert_eq!(login.next(), Err(PinProblem::Missing));
         login.give(given("1", Attempt::Automatic));
         login.take_away();

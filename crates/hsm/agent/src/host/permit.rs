@@ -33,6 +33,7 @@ impl Actor {
             token: identity(token),
             secret: &given.secret,
             pin: &given.pin,
+            again: &given.again,
             account: match attempt {
                 Attempt::Ordered => Account::Ordered,
                 _ => Account::Automatic,
@@ -65,8 +66,8 @@ impl Actor {
     }
 
     /// Writes down what came of it.
-    pub fn note(&self, token: &TokenInfo, permit: Permit, outcome: Outcome) {
-        let (Some(book), Some(given)) = (&self.book, self.login.given()) else {
+    pub fn note(&mut self, token: &TokenInfo, permit: Permit, outcome: Outcome) {
+        let (Some(book), Some(given)) = (&mut self.book, self.login.given()) else {
             return;
         };
         match (permit.grant, outcome) {
@@ -84,7 +85,7 @@ impl Actor {
             return;
         };
         let opened = self.login.no_longer_opens(problem);
-        if let (Some(book), Some(opened), Some(token)) = (&self.book, opened, &self.token) {
+        if let (Some(book), Some(opened), Some(token)) = (&mut self.book, opened, &self.token) {
             book.know(&token.serial, &opened.secret, &opened.pin, outcome_of(problem));
         }
     }
@@ -123,6 +124,8 @@ impl Actor {
             Refusal::Form => PinProblem::Form,
             Refusal::Low | Refusal::Final => PinProblem::TriesLow,
             Refusal::Unanswered => PinProblem::Unanswered,
+            Refusal::Undecided => PinProblem::Undecided,
+            Refusal::KeyLost => PinProblem::KeyLost,
             Refusal::Full => PinProblem::TooMany,
         };
         // What the token shows may pass; what the record says does not.

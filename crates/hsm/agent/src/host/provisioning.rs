@@ -121,6 +121,7 @@ impl Actor {
             token: identity(blank),
             secret: OFFICER,
             pin: &provision.officer,
+            again: "",
             account: Account::Automatic,
             flags: Flags::Clear,
             opening: self.settings.opening,
@@ -161,8 +162,8 @@ impl Actor {
         false
     }
 
-    fn settle(&self, grant: Grant, outcome: Outcome) {
-        if let Some(book) = &self.book {
+    fn settle(&mut self, grant: Grant, outcome: Outcome) {
+        if let Some(book) = &mut self.book {
             book.settle(grant, outcome);
         }
     }

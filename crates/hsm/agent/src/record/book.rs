@@ -4,19 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
+use tokio::time::{Instant, timeout};
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record, TokenIdentity, Try};
 use trustplane_hsm_core::pin_record::{
-    Account, Case, Caution, DigestKey, Flags, Key, Refusal, Sightings, Verdict, decide, settle,
+    Account, Case, Caution, DigestKey, Exchanged, Flags, Refusal, Sightings, Verdict, begin_change, decide,
+    settle,
 };
-use trustplane_process::backoff::Backoff;
 use trustplane_process::secret::Secret;
 
 use super::ledger::{Change, Ledger, LedgerError, Loaded};
+use super::notes::{Exchanging, Note, Notes, Tried};
 
 /// From writing a try down to sending it to the token. Who takes longer has to ask again.
 const MARGIN: Duration = Duration::from_secs(10);
+
+/// How long what is known from before may take to be written, before something new is asked.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often others may be faster before we give up this time.
 const CONFLICTS: usize = 8;
@@ -26,30 +29,14 @@ const CONFLICTS: usize = 8;
 pub struct Book {
     ledger: Arc<dyn Ledger>,
     digests: DigestKey,
+    /// The id of the key of the digests.
+    key: Arc<str>,
     by: Arc<str>,
     begun: Instant,
     seen: Sightings,
     /// A try of ours that may stand in the record, and that the token has not seen.
     unsent: Option<Tried>,
-    pub(super) settling: TaskTracker,
-}
-
-/// A PIN as the record knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Tried {
-    token: String,
-    secret: String,
-    digest: String,
-}
-
-impl Tried {
-    fn key(&self) -> Key<'_> {
-        Key {
-            token: &self.token,
-            secret: &self.secret,
-            digest: &self.digest,
-        }
-    }
+    notes: Notes,
 }
 
 /// The right to try a PIN once.
@@ -73,6 +60,8 @@ pub(crate) struct Asked<'a> {
     pub token: TokenIdentity,
     pub secret: &'a str,
     pub pin: &'a Secret<String>,
+    /// The digest of the text with which somebody allows another try.
+    pub again: &'a str,
     pub account: Account,
     pub flags: Flags,
     /// How long the token may take to answer.
@@ -95,25 +84,35 @@ impl Book {
     pub fn new(ledger: Arc<dyn Ledger>, digests: DigestKey, pod: &str) -> Self {
         // Where nobody says which pod it is, no other process may be taken for its last one.
         let pod = if pod.is_empty() { unique() } else { pod.to_owned() };
-        let by = format!("{pod}/{}-{}", Timestamp::now(), std::process::id());
+        let by: Arc<str> = format!("{pod}/{}-{}", Timestamp::now(), std::process::id()).into();
         Self {
+            notes: Notes::new(ledger.clone(), by.clone()),
             ledger,
+            key: digests.id().into(),
             digests,
-            by: by.into(),
+            by,
             begun: Instant::now(),
             seen: Sightings::default(),
             unsent: None,
-            settling: TaskTracker::new(),
+        }
+    }
+
+    fn tried(&self, token: &str, secret: &str, pin: &Secret<String>) -> Tried {
+        Tried {
+            token: token.to_owned(),
+            secret: secret.to_owned(),
+            digest: self.digests.digest(pin.expose()),
+            key: self.key.clone(),
         }
     }
 
     /// Writes a try down, if it may be made.
     pub(crate) async fn permit(&mut self, asked: &Asked<'_>) -> Result<Grant, Denial> {
-        let tried = Tried {
-            token: asked.token.serial.clone(),
-            secret: asked.secret.to_owned(),
-            digest: self.digests.digest(asked.pin.expose()),
-        };
+        // An outcome of before must not be taken for one of this try.
+        if !self.notes.written(PATIENCE).await {
+            return Err(Denial::Ledger(unwritten()));
+        }
+        let tried = self.tried(&asked.token.serial, asked.secret, asked.pin);
         for _ in 0..CONFLICTS {
             match self.permit_once(asked, &tried).await {
                 Err(Denial::Ledger(LedgerError::Conflict)) => {}
@@ -136,6 +135,7 @@ impl Book {
         let case = Case {
             key: tried.key(),
             by: &self.by,
+            again: asked.again,
             account: asked.account,
             flags: asked.flags,
             now: Timestamp::now(),
@@ -209,40 +209,59 @@ impl Book {
     }
 
     /// Writes down what came of a try, as soon as that is possible.
-    pub(crate) fn settle(&self, grant: Grant, outcome: Outcome) {
-        self.settle_tried(grant.tried, outcome);
+    pub(crate) fn settle(&mut self, grant: Grant, outcome: Outcome) {
+        self.notes.add(Note::Outcome(grant.tried, outcome));
     }
 
     /// Writes down what is known of a PIN by other means than a try of its own.
-    pub(crate) fn know(&self, token: &str, secret: &str, pin: &Secret<String>, outcome: Outcome) {
-        let tried = Tried {
-            token: token.to_owned(),
-            secret: secret.to_owned(),
-            digest: self.digests.digest(pin.expose()),
+    pub(crate) fn know(&mut self, token: &str, secret: &str, pin: &Secret<String>, outcome: Outcome) {
+        let tried = self.tried(token, secret, pin);
+        self.notes.add(Note::Outcome(tried, outcome));
+    }
+
+    /// Writes down that the PIN of a token is about to be changed: whoever starts meanwhile knows of both.
+    pub(crate) async fn begin_change(
+        &mut self,
+        (token, secret): (&str, &str),
+        [old, new]: [&Secret<String>; 2],
+        within: Duration,
+    ) -> Result<Exchanging, Denial> {
+        let [old, new] = [old, new].map(|pin| self.tried(token, secret, pin));
+        let change = Exchanging { old, new };
+        let begun = match timeout(within, self.begin(&change)).await {
+            Ok(begun) => begun,
+            Err(_) => Err(Denial::Ledger(unwritten())),
         };
-        self.settle_tried(tried, outcome);
+        if begun.is_err() {
+            // It may stand there all the same.
+            self.end_change(change.clone(), Exchanged::Undone);
+        }
+        begun.map(|()| change)
     }
 
-    fn settle_tried(&self, tried: Tried, outcome: Outcome) {
-        let (ledger, by) = (self.ledger.clone(), self.by.clone());
-        self.settling.spawn(async move {
-            let backoff = Backoff::default();
-            let mut failures = 0;
-            while let Err(error) = settle_once(&*ledger, &tried, &by, outcome).await {
-                if error != LedgerError::Conflict {
-                    tracing::warn!(%error, "what came of a PIN is not written down yet");
-                    tokio::time::sleep(backoff.jittered(failures)).await;
-                }
-                failures = failures.saturating_add(1);
+    async fn begin(&mut self, change: &Exchanging) -> Result<(), Denial> {
+        while !self.notes.written(PATIENCE).await {}
+        loop {
+            let loaded = self.load().await?;
+            let (tries, now) = (&loaded.record.tries, Timestamp::now());
+            let tries = begin_change(tries, &change.exchange(), &self.by, now);
+            let tries = tries.ok_or(Denial::Refused(Refusal::Full))?;
+            let token = loaded.record.token.clone();
+            match self.replace(&loaded, tries, token).await {
+                Err(Denial::Ledger(LedgerError::Conflict)) => {}
+                other => return other,
             }
-        });
+        }
     }
 
-    /// Waits until all is written down, for so long.
-    pub(crate) async fn finish(&self, grace: Duration) {
-        self.settling.close();
-        // What is not written by then is found open, and judged by the token's flags.
-        drop(tokio::time::timeout(grace, self.settling.wait()).await);
+    /// Writes down how a change has ended, as soon as that is possible.
+    pub(crate) fn end_change(&mut self, change: Exchanging, end: Exchanged) {
+        self.notes.add(Note::Change(change, end));
+    }
+
+    /// Waits until all is written down, for so long; says whether it is.
+    pub(crate) async fn written(&mut self, within: Duration) -> bool {
+        self.notes.written(within).await
     }
 
     /// Whether a token was made ours by this agent before, or is being made so.
@@ -253,23 +272,8 @@ impl Book {
     }
 }
 
-async fn settle_once(
-    ledger: &dyn Ledger,
-    tried: &Tried,
-    by: &str,
-    outcome: Outcome,
-) -> Result<(), LedgerError> {
-    let loaded = ledger.load().await?;
-    let Some(tries) = settle(&loaded.record.tries, &tried.key(), by, outcome, Timestamp::now()) else {
-        return Ok(());
-    };
-    let record = Record {
-        tries,
-        ..Record::default()
-    };
-    let version = Some(loaded.version);
-    let data = record.data();
-    ledger.store(Change { version, data }).await
+fn unwritten() -> LedgerError {
+    LedgerError::Unreachable("what was known before is not written down yet".to_owned())
 }
 
 /// A name that no other process has.

@@ -56,29 +56,34 @@ fn phase_of(problem: PinProblem) -> AgentPhase {
         PinProblem::TriesLow => AgentPhase::PinLow,
         PinProblem::Unanswered | PinProblem::Undecided => AgentPhase::PinUnanswered,
         PinProblem::Missing => AgentPhase::PinMissing,
+        PinProblem::KeyLost => AgentPhase::PinKeyLost,
     }
 }
 
-/// Writes the state down whenever it changes, until the agent ends.
-pub async fn report(ledger: Arc<dyn Ledger>, mut health: watch::Receiver<Health>) {
+/// Writes the state down whenever it changes, until the agent ends. The agent is that of a pod: once another pod has written,
+/// this one is over, and whatever it still says counts no more.
+pub async fn report(ledger: Arc<dyn Ledger>, mut health: watch::Receiver<Health>, pod: String) {
     let backoff = Backoff::default();
     let mut failures = 0;
+    let mut pen = Pen { pod, wrote: false };
     let mut written = None;
     loop {
         let (phase, message) = state_of(&health.borrow_and_update());
         if phase == AgentPhase::Ended {
             return;
         }
-        let wanted = Some((phase, message));
+        let wanted = Some((phase, message.clone()));
         let stored = match written == wanted {
             true => Ok(()),
-            false => store(&*ledger, wanted.as_ref()).await,
+            false => pen.write(&*ledger, phase, message).await,
         };
         let changed = match stored {
             Ok(()) => {
                 (written, failures) = (wanted, 0);
                 health.changed().await
             }
+            // Others write their own parts: it is read again at once.
+            Err(LedgerError::Conflict) => Ok(()),
             Err(error) => {
                 tracing::warn!(%error, "the agent's state is not written down yet");
                 let pause = tokio::time::sleep(backoff.jittered(failures));
@@ -95,29 +100,56 @@ pub async fn report(ledger: Arc<dyn Ledger>, mut health: watch::Receiver<Health>
     }
 }
 
-/// Whether nothing has to be written: it stands there, or what stands there says more than that we have begun.
-fn says_as_much(known: &AgentState, phase: AgentPhase, message: &str) -> bool {
-    let is_trouble = !matches!(known.phase, AgentPhase::Serving | AgentPhase::Provisioned);
-    known.phase == phase && known.message == message || phase == AgentPhase::Opening && is_trouble
+/// What a pod writes its state with.
+struct Pen {
+    pod: String,
+    /// Whether it has written before: then whoever else has written since is its successor.
+    wrote: bool,
 }
 
-async fn store(ledger: &dyn Ledger, state: Option<&(AgentPhase, String)>) -> Result<(), LedgerError> {
-    let Some((phase, message)) = state else {
-        return Ok(());
-    };
-    let known = ledger.load().await?.record.state;
-    if known.is_some_and(|known| says_as_much(&known, *phase, message)) {
-        return Ok(());
+impl Pen {
+    async fn write(
+        &mut self,
+        ledger: &dyn Ledger,
+        phase: AgentPhase,
+        message: String,
+    ) -> Result<(), LedgerError> {
+        let loaded = ledger.load().await?;
+        if let Some(known) = &loaded.record.state {
+            let is_ours = known.by == self.pod;
+            self.wrote |= is_ours;
+            if self.wrote && !is_ours {
+                tracing::info!(?phase, "another pod has the record, so this state is not written");
+                return Ok(());
+            }
+            if self.says_as_much(known, phase, &message) {
+                return Ok(());
+            }
+        }
+        let state = Some(AgentState {
+            phase,
+            message,
+            since: Timestamp::now(),
+            by: self.pod.clone(),
+        });
+        let record = Record {
+            state,
+            ..Record::default()
+        };
+        // Only in the place of what was read: a successor may be writing now.
+        let change = Change {
+            version: Some(loaded.version),
+            data: record.data(),
+        };
+        ledger.store(change).await?;
+        self.wrote = true;
+        Ok(())
     }
-    let state = AgentState {
-        phase: *phase,
-        message: message.clone(),
-        since: Timestamp::now(),
-    };
-    let record = Record {
-        state: Some(state),
-        ..Record::default()
-    };
-    let data = record.data();
-    ledger.store(Change { version: None, data }).await
+
+    /// Whether nothing has to be written: it stands there, or what stands there says more than that we have begun.
+    fn says_as_much(&self, known: &AgentState, phase: AgentPhase, message: &str) -> bool {
+        let is_trouble = !matches!(known.phase, AgentPhase::Serving | AgentPhase::Provisioned);
+        let same = known.phase == phase && known.message == message;
+        same && (is_trouble || known.by == self.pod) || phase == AgentPhase::Opening && is_trouble
+    }
 }

@@ -10,6 +10,9 @@ use trustplane_process::secret::Secret;
 
 use super::*;
 
+mod changes;
+mod states;
+
 /// A record in memory. Each call takes a turn of the others.
 #[derive(Debug, Default)]
 struct Memory {
@@ -17,6 +20,8 @@ struct Memory {
     away: Mutex<bool>,
     /// Whether the next writes are made, and nobody is told.
     silent: Mutex<usize>,
+    /// What somebody else writes right before the next write.
+    meanwhile: Mutex<Option<Record>>,
 }
 
 impl Memory {
@@ -52,6 +57,10 @@ impl Ledger for Memory {
             tokio::task::yield_now().await;
             self.reach()?;
             let mut data = self.data.lock().unwrap();
+            if let Some(theirs) = self.meanwhile.lock().unwrap().take() {
+                data.0 += 1;
+                data.1.extend(theirs.data());
+            }
             if change
                 .version
                 .is_some_and(|version| version != data.0.to_string())
@@ -84,6 +93,7 @@ fn asked(pin: &Secret<String>) -> Asked<'_> {
         },
         secret: "uid",
         pin,
+        again: "",
         account: Account::Automatic,
         flags: Flags::Clear,
         opening: Duration::from_secs(30),
@@ -125,7 +135,7 @@ async fn what_came_of_a_try_is_written_as_soon_as_that_is_possible() {
     tokio::task::yield_now().await;
     assert_eq!(memory.outcomes(), [Outcome::Pending]);
     *memory.away.lock().unwrap() = false;
-    first.finish(Duration::from_secs(30)).await;
+    assert!(first.written(Duration::from_secs(30)).await);
     assert_eq!(memory.outcomes(), [Outcome::Rejected]);
     let denial = book(&memory, "pod-b").permit(&asked(&pin("1"))).await;
     assert_eq!(denial, Err(Denial::Refused(Refusal::Rejected)));
@@ -144,9 +154,7 @@ async fn a_write_of_which_nobody_was_told_is_no_try() {
         let grant = book.permit(&asked(&pin(text))).await.unwrap();
         book.sent(&grant);
         book.settle(grant, Outcome::Rejected);
-        book.settling.close();
-        book.settling.wait().await;
-        book.settling.reopen();
+        assert!(book.written(Duration::from_secs(30)).await);
     }
     assert_eq!(memory.outcomes(), [Outcome::Rejected, Outcome::Rejected]);
 }
@@ -187,12 +195,12 @@ async fn a_try_that_was_sent_is_never_taken_back() {
 #[tokio::test]
 async fn of_what_many_write_at_once_nothing_is_lost() {
     let memory = Arc::new(Memory::default());
-    let books: Vec<Book> = (0..6).map(|pod| book(&memory, &format!("pod-{pod}"))).collect();
-    for (number, book) in books.iter().enumerate() {
+    let mut books: Vec<Book> = (0..6).map(|pod| book(&memory, &format!("pod-{pod}"))).collect();
+    for (number, book) in books.iter_mut().enumerate() {
         book.know("t", "uid", &pin(&number.to_string()), Outcome::Rejected);
     }
-    for book in &books {
-        book.finish(Duration::from_secs(30)).await;
+    for book in &mut books {
+        assert!(book.written(Duration::from_secs(30)).await);
     }
     assert_eq!(memory.outcomes(), [Outcome::Rejected; 6]);
 }

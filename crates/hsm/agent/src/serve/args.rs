@@ -92,7 +92,7 @@ pub struct ServeArgs {
     #[arg(
         long,
         value_name = "FILE",
-        default_value = "/etc/hsm/tls/record.key",
+        default_value = "/etc/hsm/record/record.key",
         help_heading = "PIN"
     )]
     pub record_key_file: PathBuf,

@@ -3,15 +3,18 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use trustplane_hsm_agent::kubernetes::Ties;
-use trustplane_hsm_agent::{Health, Program, Provision, Settings, Wanted, child};
+use trustplane_hsm_agent::{Health, Host, Program, Provision, Settings, Wanted, child};
 use trustplane_hsm_core::pin_record::DigestKey;
+use trustplane_hsm_token::Attempt;
 use trustplane_kit::clients::{Clients, KubeArgs};
 use trustplane_kit::lease::{Fence, Identity};
 use trustplane_kit::watch::{Tuning, Watches};
@@ -20,7 +23,7 @@ use trustplane_process::metrics::Metrics;
 use trustplane_process::secret::Secret;
 use trustplane_testkit::{Credentials, Instance};
 
-use crate::stage::{KEY, LABEL, RECORD, SECRET, Stage, eventually, make_token, shim};
+use crate::stage::{KEY, LABEL, RECORD, SECRET, Stage, change_token, eventually, make_token, shim};
 
 pub const ROLE: &str = "TRUSTPLANE_TEST_ROLE";
 pub const FOLDER: &str = "TRUSTPLANE_TEST_STAGE";
@@ -28,8 +31,8 @@ pub const PIN_TO_MAKE: &str = "TRUSTPLANE_TEST_PIN";
 pub const LABEL_TO_MAKE: &str = "TRUSTPLANE_TEST_LABEL";
 const ORDER: &str = "TRUSTPLANE_TEST_ORDER";
 
-/// The key of the digests.
-pub const DIGEST_KEY: [u8; 32] = [7; 32];
+/// Each byte of the key of the digests.
+const DIGEST_KEY: u8 = 7;
 
 /// What an agent is told.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,6 +45,8 @@ pub struct Order {
     pub opening: u64,
     /// The security officer's PIN, if a blank token is to be made ours.
     pub officer: Option<String>,
+    /// What each byte of the key of the digests is.
+    pub key: u8,
 }
 
 impl Order {
@@ -54,6 +59,7 @@ impl Order {
             label: LABEL.to_owned(),
             opening: 30,
             officer: None,
+            key: DIGEST_KEY,
         }
     }
 }
@@ -75,6 +81,7 @@ impl Agent {
             .env("KUBECONFIG", credentials.kubeconfig())
             .env(ORDER, serde_json::to_string(order)?)
             .env("TRUSTPLANE_TEST_OWN", &folder)
+            .stdin(Stdio::piped())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
@@ -103,6 +110,24 @@ impl Agent {
         )
         .await;
         self.health()
+    }
+
+    /// Tells it to change the PIN.
+    pub fn change_pin(&mut self, old: &str, new: &str) {
+        // What it has answered before is not the answer to this.
+        drop(fs::remove_file(self.folder.join("answer")));
+        let orders = self.child.stdin.as_mut().unwrap();
+        writeln!(orders, "{old} {new}").unwrap();
+    }
+
+    /// Waits until it has answered that.
+    pub async fn answers(&self, text: &str) {
+        let answer = || fs::read_to_string(self.folder.join("answer")).unwrap_or_default();
+        eventually_or(
+            || answer().contains(text),
+            || format!("{text:?}; it answers {:?}\n{}", answer(), self.log()),
+        )
+        .await;
     }
 
     /// Kills it, without a word before.
@@ -146,6 +171,7 @@ fn process() {
     match env::var(ROLE).as_deref() {
         Ok("module") => child::run().unwrap(),
         Ok("provision") => make_token(),
+        Ok("change") => change_token(),
         Ok("agent") => run().unwrap(),
         _ => {}
     }
@@ -171,7 +197,7 @@ fn run() -> Result<()> {
         let ties = Ties {
             pin: order.pin.parse()?,
             record: order.record.parse()?,
-            digests: DigestKey::new(&DIGEST_KEY)?,
+            digests: DigestKey::new(&[order.key; 32])?,
             pod: order.pod.clone(),
             provision: order.officer.map(|officer| Provision {
                 officer: Secret::new(officer),
@@ -181,6 +207,7 @@ fn run() -> Result<()> {
         let settings = settings(&order.label, Duration::from_secs(order.opening), &own);
         let tied = ties.start(settings, &clients, &watches)?;
         let mut health = tied.host.health();
+        obey(tied.host.clone(), own.clone());
         tokio::spawn(tied.pins);
         tokio::spawn(tied.report);
         loop {
@@ -189,6 +216,21 @@ fn run() -> Result<()> {
             health.changed().await?;
         }
     })
+}
+
+/// Changes the PIN whenever it is told to, and answers.
+fn obey(host: Arc<Host>, own: PathBuf) {
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let Some((old, new)) = line.split_once(' ') else {
+                continue;
+            };
+            let [old, new] = [old, new].map(|pin| Secret::new(pin.to_owned()));
+            let changed = runtime.block_on(host.change_pin(&old, &new, Attempt::Automatic));
+            write(&own, "answer", &format!("{changed:?}")).unwrap();
+        }
+    });
 }
 
 fn quick() -> Backoff {
@@ -222,7 +264,7 @@ fn settings(label: &str, opening: Duration, own: &Path) -> Settings {
     }
 }
 
-/// Tells the test how it is, in one step.
+/// Tells the test how it is.
 fn tell(own: &Path, health: &Health) -> Result<()> {
     let text = format!(
         "{:?} starts={} fault={:?}",
@@ -232,8 +274,14 @@ fn tell(own: &Path, health: &Health) -> Result<()> {
         ("health", text),
         ("module", health.process.unwrap_or_default().to_string()),
     ] {
-        fs::write(own.join("partial"), text)?;
-        fs::rename(own.join("partial"), own.join(name))?;
+        write(own, name, &text)?;
     }
     Ok(())
+}
+
+/// Writes a file in one step.
+fn write(own: &Path, name: &str, text: &str) -> Result<()> {
+    let partial = own.join(format!("{name}.partial"));
+    fs::write(&partial, text)?;
+    Ok(fs::rename(partial, own.join(name))?)
 }

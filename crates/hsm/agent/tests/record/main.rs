@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agent;
+mod change;
 mod crash;
 mod leaks;
 mod outage;
@@ -11,3 +12,4 @@ mod provision;
 mod secret;
 mod stage;
 mod token;
+mod words;

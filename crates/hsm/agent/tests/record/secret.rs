@@ -3,14 +3,15 @@
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use trustplane_api::hsm::record::AgentPhase;
+use trustplane_hsm_agent::PinProblem;
 use trustplane_pkcs11_shim::pkcs11::CKR_PIN_INCORRECT;
 use trustplane_testkit::Sandbox;
 
 use crate::agent::Order;
-use crate::pins::serving;
+use crate::pins::{refused, serving};
 use crate::stage::{KEY, PIN, SECRET, Stage, WRONG};
 
 #[tokio::test]
@@ -72,22 +73,19 @@ async fn a_secret_that_is_missing_or_useless_is_told_and_mended_without_a_restar
 }
 
 #[tokio::test]
-async fn a_wrong_pin_in_a_secret_that_was_made_anew_is_not_tried_while_the_token_shows_a_wrong_one()
--> Result<()> {
+async fn a_wrong_pin_in_a_secret_that_was_made_anew_is_not_tried_again() -> Result<()> {
     let stage = Stage::new(WRONG).await?;
     let agent = stage.agent("pod").await?;
     stage.state(AgentPhase::PinRejected).await?;
-    // With the same wrong PIN: the token still shows that a wrong one was tried.
-    let secrets = stage.sandbox.api::<Secret>();
-    secrets.delete(SECRET, &DeleteParams::default()).await?;
-    let anew = json!({ "metadata": { "name": SECRET }, "stringData": { KEY: WRONG } });
-    secrets
-        .create(&PostParams::default(), &serde_json::from_value(anew)?)
-        .await?;
-    stage.state(AgentPhase::PinLow).await?;
-    assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT)]);
-    let mended = Patch::Merge(json!({ "stringData": { KEY: PIN } }));
-    secrets.patch(SECRET, &PatchParams::default(), &mended).await?;
+    // Also when the token shows no wrong PIN any more, and after a restart.
+    stage.change_token(PIN, PIN);
+    stage.recreate_secret(WRONG).await?;
+    agent.kill();
+    let agent = stage.agent("pod").await?;
+    agent.says(&refused(PinProblem::Rejected)).await;
+    stage.recreate_secret(WRONG).await?;
+    // The right one comes after that, and is what is tried next.
+    stage.write_secret(PIN).await?;
     agent.says(&serving()).await;
     assert_eq!(stage.answers("C_Login"), [Some(CKR_PIN_INCORRECT), Some(0)]);
     Ok(())

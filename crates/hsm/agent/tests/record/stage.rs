@@ -11,11 +11,12 @@ use anyhow::Result;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::PolicyRule;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tempfile::TempDir;
 use trustplane_api::hsm::record::{AgentPhase, Record};
-use trustplane_hsm_token::{Module, Pin};
+use trustplane_hsm_agent::pin_secret::TRY_AGAIN;
+use trustplane_hsm_token::{Attempt, Module, Pin, Selector};
 use trustplane_pkcs11_shim::pkcs11::CKR_PIN_INCORRECT;
 use trustplane_pkcs11_shim::{Control, Shim};
 use trustplane_testkit::{Account, DEADLINE, Rules, Sandbox, wait_for_some};
@@ -28,6 +29,8 @@ pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 pub const PIN: &str = "648219";
 /// Another one.
 pub const WRONG: &str = "111111";
+/// One that it is changed to.
+pub const NEW: &str = "975310";
 /// The security officer's PIN.
 pub const OFFICER: &str = "12345678";
 /// The label of the tokens.
@@ -121,6 +124,16 @@ impl Stage {
         assert!(status.success(), "{status}");
     }
 
+    /// Changes the PIN of the token with another tool, which nobody counts. If both are the same, it has only shown no wrong PIN.
+    pub fn change_token(&self, old: &str, new: &str) {
+        let status = self
+            .command("change")
+            .env(PIN_TO_MAKE, format!("{old} {new}"))
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+    }
+
     /// Puts all tokens aside, and others in their place.
     pub fn swap(&self) {
         let [here, aside, between] = ["tokens", "aside", "between"].map(|name| self.path().join(name));
@@ -187,6 +200,25 @@ impl Stage {
         Ok(())
     }
 
+    /// Allows another try, with this text.
+    pub async fn allow(&self, text: &str) -> Result<()> {
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { TRY_AGAIN: text } } }));
+        let secrets = self.sandbox.api::<Secret>();
+        secrets.patch(SECRET, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Makes the Secret anew, with this PIN.
+    pub async fn recreate_secret(&self, pin: &str) -> Result<()> {
+        let secrets = self.sandbox.api::<Secret>();
+        secrets.delete(SECRET, &DeleteParams::default()).await?;
+        let anew = json!({ "metadata": { "name": SECRET }, "stringData": { KEY: pin } });
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(anew)?)
+            .await?;
+        Ok(())
+    }
+
     /// The record as it is.
     pub async fn record(&self) -> Result<Record> {
         let map = self.sandbox.api::<ConfigMap>().get(RECORD).await?;
@@ -221,6 +253,20 @@ pub fn make_token() {
     let [label, pin] = [LABEL_TO_MAKE, PIN_TO_MAKE].map(|name| env::var(name).unwrap());
     module
         .provision(&blank, &label, &Pin::new(OFFICER), &Pin::new(pin))
+        .unwrap();
+}
+
+/// In a process of its own: changes the PIN.
+pub fn change_token() {
+    let module = Module::load(Path::new(SOFTHSM)).unwrap();
+    let inventory = module.inventory().unwrap();
+    let ours = Selector::of(None, Some(LABEL), None).unwrap();
+    let token = module.open(inventory.choose(&ours).unwrap()).unwrap();
+    let pins = env::var(PIN_TO_MAKE).unwrap();
+    let (old, new) = pins.split_once(' ').unwrap();
+    token.log_in(&Pin::new(old), Attempt::Ordered).unwrap();
+    token
+        .change_pin(&Pin::new(old), &Pin::new(new), Attempt::Ordered)
         .unwrap();
 }
 

@@ -57,6 +57,12 @@ async fn details(sandbox: &Sandbox) -> Result<Value> {
         if name.ends_with("-tls") {
             is_good(&made, &authority).with_context(|| name.clone())?;
         }
+        if name.ends_with("-record-key") {
+            ensure!(
+                entry(&made, "record.key").len() == 32,
+                "{name}: no key of the record"
+            );
+        }
         all.insert(format!("Secret {name}"), json!(keys));
     }
     let text = serde_json::to_string(&all)?;
@@ -72,7 +78,6 @@ fn is_good(made: &Secret, authority: &Secret) -> Result<()> {
         entry(made, "ca.crt") == entry(authority, "current.crt"),
         "another CA"
     );
-    ensure!(entry(made, "record.key").len() == 32, "no key of the record");
     let key = secret::Secret::new(entry(made, "tls.key"));
     tls::certified_key(&entry(made, "tls.crt"), &key)?;
     let annotations = made.metadata.annotations.clone().unwrap_or_default();

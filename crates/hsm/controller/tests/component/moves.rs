@@ -18,7 +18,8 @@ fn node_of(deployment: &Deployment) -> Option<String> {
 #[tokio::test]
 async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Result<()> {
     let (stage, _, running) = Stage::serving("moves").await?;
-    let before: Secret = stage.there(&format!("{AGENT}-tls")).await?;
+    let [tls, key] = ["tls", "record-key"].map(|name| format!("{AGENT}-{name}"));
+    let (before, key_before): (Secret, Secret) = (stage.there(&tls).await?, stage.there(&key).await?);
     stage.there::<ConfigMap>(AGENT).await?;
     stage.record(AGENT, json!({ "tries": "[]" })).await?;
     let deployments = stage.api::<Deployment>();
@@ -45,8 +46,8 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
     .await?;
     let record = stage.api::<ConfigMap>().get(AGENT).await?;
     assert_eq!(record.data.unwrap_or_default()["tries"], "[]");
-    let after: Secret = stage.there(&format!("{AGENT}-tls")).await?;
-    assert_eq!(entry(&before, "record.key"), entry(&after, "record.key"));
+    let (after, key_after): (Secret, Secret) = (stage.there(&tls).await?, stage.there(&key).await?);
+    assert_eq!(entry(&key_before, "record.key"), entry(&key_after, "record.key"));
     assert_eq!(before.metadata.uid, after.metadata.uid);
     // It is told where it went, and once.
     let here = at(&stage.sandbox, "node-1");

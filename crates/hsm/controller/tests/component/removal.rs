@@ -19,7 +19,9 @@ use crate::stage::{AGENT, Stage, device, fixed, remove_device, rules, second, se
 async fn everything_of_a_device_goes_with_it() -> Result<()> {
     let (stage, _, running) = Stage::serving("removal").await?;
     let tls = format!("{AGENT}-tls");
+    let key = format!("{AGENT}-record-key");
     stage.there::<Secret>(&tls).await?;
+    stage.there::<Secret>(&key).await?;
     stage.there::<ConfigMap>(AGENT).await?;
     remove_device(&stage.sandbox, "pico").await?;
     stage.gone::<Deployment>(AGENT).await?;
@@ -28,6 +30,7 @@ async fn everything_of_a_device_goes_with_it() -> Result<()> {
     stage.gone::<RoleBinding>(AGENT).await?;
     stage.gone::<ConfigMap>(AGENT).await?;
     stage.gone::<Secret>(&tls).await?;
+    stage.gone::<Secret>(&key).await?;
     stage.gone::<HsmPool>("pico-pool").await?;
     stage.gone::<DaemonSet>("pico-discovery").await?;
     stage.kill(running).await

@@ -6,7 +6,8 @@ use trustplane_plan::Manifest;
 use super::Agent;
 use crate::limits::Profile;
 use crate::objects::{
-    DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, so_pin_secret_name, tls_secret_name,
+    DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name, so_pin_secret_name,
+    tls_secret_name,
 };
 use crate::pod::{argument, container_security, identity, literal, pod_security, pod_spec, probe};
 use crate::resource::token_resource;
@@ -163,13 +164,22 @@ fn volumes(agent: &Agent<'_>) -> (Vec<Value>, Value) {
         mounts.push(json!({ "name": name, "mountPath": path }));
         volumes.push(json!({ "name": name, "emptyDir": {} }));
     }
-    let mut secret = |volume: &str, name: String, path: &str| {
+    let mut mount = |volume: &str, secret: Value, path: &str| {
         mounts.push(json!({ "name": volume, "mountPath": path, "readOnly": true }));
-        volumes.push(json!({ "name": volume, "secret": { "secretName": name, "defaultMode": 0o400 } }));
+        volumes.push(json!({ "name": volume, "secret": secret }));
     };
-    secret("agent-mtls", tls_secret_name(&agent.name), "/etc/hsm/tls");
+    let secret = |name: String| json!({ "secretName": name, "defaultMode": 0o400 });
+    mount("agent-mtls", secret(tls_secret_name(&agent.name)), "/etc/hsm/tls");
+    mount(
+        "record-key",
+        secret(record_key_secret_name(&agent.name)),
+        "/etc/hsm/record",
+    );
     if agent.opening.auto_provision {
-        secret("so-pin", so_pin_secret_name(&agent.name), "/etc/hsm/so-pin");
+        let mut so_pin = secret(so_pin_secret_name(&agent.name));
+        // A token that was set up is served without it.
+        so_pin["optional"] = true.into();
+        mount("so-pin", so_pin, "/etc/hsm/so-pin");
     }
     let own: Vec<_> = agent
         .fixed

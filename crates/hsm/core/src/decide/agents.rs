@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
-use trustplane_api::hsm::record::Record;
+use trustplane_api::hsm::record::{OFFICER, Outcome, Record};
 use trustplane_plan::{
     Apply, Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet,
     Owner, Plan, Propagation, Severity, Step, Target, converge_set,
@@ -17,8 +17,9 @@ use super::{DeviceView, PoolView};
 use crate::agents::{Agent, agents, is_trusted};
 use crate::device::Device;
 use crate::objects::{
-    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, NODE_ANNOTATION, ROLE, ROLE_BINDING, SECRET, away_name,
-    is_for, mark, ownership, so_pin_secret_name, tls_secret_name,
+    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, NODE_ANNOTATION, ROLE, ROLE_BINDING, SECRET,
+    agent_of_record_key, away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name,
+    tls_secret_name,
 };
 use crate::pool::{bounded, grace_period};
 use crate::rules::Rules;
@@ -62,6 +63,13 @@ pub enum AgentAction {
         /// The write, without `data`.
         write: Apply,
     },
+    /// Make the key of the record of an agent: there is none.
+    RecordKey {
+        /// The agent.
+        agent: ObjectRef,
+        /// The write, without `data`.
+        write: Apply,
+    },
 }
 
 impl fmt::Debug for AgentAction {
@@ -69,6 +77,7 @@ impl fmt::Debug for AgentAction {
         let (name, agent) = match self {
             Self::Certificate { agent, .. } => ("Certificate", agent),
             Self::SoPin { agent, .. } => ("SoPin", agent),
+            Self::RecordKey { agent, .. } => ("RecordKey", agent),
         };
         f.debug_struct(name).field("agent", agent).finish_non_exhaustive()
     }
@@ -78,7 +87,8 @@ impl fmt::Debug for AgentAction {
 ///
 /// An agent is made for a token that is there, and removed when its token has left the pools, which list it until the grace period
 /// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
-/// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. An SO-PIN is never removed.
+/// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. Its key stays as long as it does. An
+/// SO-PIN is never removed, and never made anew for a token that may have the old one.
 ///
 /// Certificates are replaced in time, and pods that the kubelet has refused are removed, whatever the HSMDevice says now.
 pub fn decide_agents(
@@ -209,8 +219,9 @@ impl Round<'_> {
             return;
         }
         let wishes = agent.wishes(owner, rules);
-        let certificate = self.target(&SECRET, &tls_secret_name(&agent.name));
-        let mut targets = wishes.iter().map(Manifest::target).chain([certificate]);
+        let secrets = [tls_secret_name(&agent.name), record_key_secret_name(&agent.name)];
+        let secrets = secrets.map(|name| self.target(&SECRET, &name));
+        let mut targets = wishes.iter().map(Manifest::target).chain(secrets);
         if let Some(taken) = targets.find(|target| self.is_taken(target)) {
             let text = format!(
                 "{taken} belongs to another HSMDevice, so the token {} has no agent",
@@ -273,9 +284,33 @@ impl Round<'_> {
             self.plan.steps.extend(first.map(Step::Call));
         }
         self.keep(&SECRET, &tls);
-        if agent.opening.auto_provision && self.live(&SECRET, &so_pin_secret_name(&agent.name)).is_none() {
-            self.plan.push(Step::Call(self.desk.so_pin(name)));
+        let key = record_key_secret_name(&agent.name);
+        if self.live(&SECRET, &key).is_none() {
+            self.plan.push(Step::Call(self.desk.record_key(name.clone())));
         }
+        self.keep(&SECRET, &key);
+        let so_pin = so_pin_secret_name(&agent.name);
+        if !agent.opening.auto_provision || self.live(&SECRET, &so_pin).is_some() {
+            return;
+        }
+        match self.may_have_so_pin(&agent.name) {
+            false => self.plan.push(Step::Call(self.desk.so_pin(name))),
+            true => {
+                let text = format!(
+                    "Secret {so_pin} is gone, and the token {} may have its SO-PIN: no other one is made; restore it from a copy",
+                    shown(&agent.serial)
+                );
+                self.tell(Severity::Warning, "SoPinLost", &text);
+            }
+        }
+    }
+
+    /// Whether the token of an agent may have an SO-PIN of ours: another one would not fit it.
+    fn may_have_so_pin(&self, agent: &str) -> bool {
+        let record = self.input.records.get(agent);
+        let is_unknown = record.is_none() && self.live(&CONFIG_MAP, agent).is_some();
+        let mut tries = record.iter().flat_map(|record| &record.tries);
+        is_unknown || tries.any(|tried| tried.secret == OFFICER && tried.outcome != Outcome::Withdrawn)
     }
 
     fn target(&self, kind: &Kind, name: &str) -> Target {
@@ -294,6 +329,7 @@ impl Round<'_> {
         let names = [
             name.to_owned(),
             tls_secret_name(name),
+            record_key_secret_name(name),
             away_name(&self.device.namespace, name),
         ];
         let named = |live: &Meta| names.iter().any(|name| live.object.name() == name);
@@ -321,10 +357,15 @@ impl Round<'_> {
             kind: kind.clone(),
             object: live.object.clone(),
         };
-        let is_record = *kind == CONFIG_MAP;
-        let is_empty = self.input.records.get(live.object.name()) == Some(&Record::default());
-        let is_so_pin = *kind == SECRET && live.object.name().ends_with("-so-pin");
-        !self.done.contains(&target) && !is_so_pin && (!is_record || is_empty)
+        let name = live.object.name();
+        let is_so_pin = *kind == SECRET && name.ends_with("-so-pin");
+        // Without its key a record says nothing: they go together.
+        let record = match *kind == SECRET {
+            true => agent_of_record_key(name).filter(|agent| self.live(&CONFIG_MAP, agent).is_some()),
+            false => (*kind == CONFIG_MAP).then_some(name),
+        };
+        let is_empty = |agent: &str| self.input.records.get(agent) == Some(&Record::default());
+        !self.done.contains(&target) && !is_so_pin && record.is_none_or(is_empty)
     }
 
     fn end(mut self) -> Plan<AgentAction> {

@@ -77,7 +77,12 @@ fn carry_out(input: &mut AgentsInput, cluster: &mut Cluster) {
     let plan = decide(input);
     cluster.apply(&plan);
     for step in &plan.steps {
-        if let Step::Call(AgentAction::Certificate { write, .. } | AgentAction::SoPin { write, .. }) = step {
+        if let Step::Call(
+            AgentAction::Certificate { write, .. }
+            | AgentAction::SoPin { write, .. }
+            | AgentAction::RecordKey { write, .. },
+        ) = step
+        {
             cluster.put(&write.manifest.clone().stamp(ENDS, &at(LIFE).to_string()));
         }
     }
@@ -114,6 +119,7 @@ fn a_token_gets_an_agent_with_all_its_objects_and_then_rests() {
     let mut input = one();
     let wanted = [
         r#"call Certificate { agent: hsm/hsm-agent-pico-e6, .. }"#,
+        r#"call RecordKey { agent: hsm/hsm-agent-pico-e6, .. }"#,
         "create ServiceAccount hsm/hsm-agent-pico-e6",
         "create Role hsm/hsm-agent-pico-e6",
         "create RoleBinding hsm/hsm-agent-pico-e6",
@@ -173,17 +179,25 @@ fn f43_an_agent_goes_when_its_token_has_left_the_pool_and_a_record_with_content_
             "{kind}: {told}"
         );
     }
-    // Nobody knows what is in the record: it stays.
-    assert!(!told.contains("ConfigMap"));
+    // Nobody knows what is in the record: it stays, and so does the key without which it says nothing.
+    assert!(!told.contains("ConfigMap") && !told.contains("record-key"));
     let empty = Record::default();
     input.records.insert(NAME.to_owned(), empty.clone());
-    assert!(steps(&decide(&input)).join("\n").contains("delete ConfigMap"));
+    let told = steps(&decide(&input));
+    let [record, key] = ["delete ConfigMap", "record-key"]
+        .map(|text| told.iter().position(|step| step.contains(text)).unwrap());
+    assert!(record < key, "{told:?}");
     let known = Record {
         token: Some(TokenIdentity::default()),
         ..empty
     };
     input.records.insert(NAME.to_owned(), known);
-    assert!(!steps(&decide(&input)).join("\n").contains("delete ConfigMap"));
+    let told = steps(&decide(&input)).join("\n");
+    assert!(!told.contains("delete ConfigMap") && !told.contains("record-key"));
+    // Somebody has removed the record.
+    input.live.retain(|(kind, _)| *kind != CONFIG_MAP);
+    input.records.clear();
+    assert!(steps(&decide(&input)).join("\n").contains("record-key"));
 }
 
 #[test]
@@ -376,6 +390,43 @@ fn a_blank_token_has_its_so_pin_before_it_is_touched_and_the_so_pin_is_never_rem
     assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
     input.device = None;
     assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
+}
+
+#[test]
+fn an_so_pin_is_not_made_anew_for_a_token_that_may_have_the_old_one() {
+    let mut provision = pico();
+    provision.pkcs11.as_mut().unwrap().auto_provision = true;
+    let mut input = input(&provision, one().pools[0].status.clone());
+    running(&mut input);
+    input
+        .live
+        .retain(|(_, live)| live.object.name() != "hsm-agent-pico-e6-so-pin");
+    let told = |input: &AgentsInput| steps(&decide(input)).join("\n");
+    // Nobody knows what is in the record.
+    assert!(told(&input).contains("SoPinLost") && !told(&input).contains("call SoPin"));
+    let officers = |outcome| {
+        Record {
+        tries: vec![
+            serde_json::from_value(json!({
+                "token": "t", "secret": OFFICER, "digest": "d", "by": "pod/1", "at": at(0), "outcome": outcome,
+            }))
+            .unwrap(),
+        ],
+        ..Record::default()
+    }
+    };
+    for (outcome, made) in [
+        (Outcome::Accepted, false),
+        (Outcome::Pending, false),
+        (Outcome::Rejected, false),
+        (Outcome::Withdrawn, true),
+    ] {
+        input.records.insert(NAME.to_owned(), officers(outcome));
+        assert_eq!(told(&input).contains("call SoPin"), made, "{outcome:?}");
+        assert_eq!(told(&input).contains("SoPinLost"), !made, "{outcome:?}");
+    }
+    input.records.insert(NAME.to_owned(), Record::default());
+    assert!(told(&input).contains("call SoPin"));
 }
 
 #[test]

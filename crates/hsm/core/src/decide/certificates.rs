@@ -17,7 +17,8 @@ use trustplane_plan::{
 
 use super::{AgentAction, AgentsInput};
 use crate::objects::{
-    COMPONENT_LABEL, SECRET, is_for, label_value, mark, ownership, so_pin_secret_name, tls_secret_name,
+    COMPONENT_LABEL, SECRET, is_for, label_value, mark, ownership, record_key_secret_name,
+    so_pin_secret_name, tls_secret_name,
 };
 
 /// When the certificate in a Secret ends. Whoever issues one stamps the Secret with it.
@@ -32,11 +33,6 @@ pub struct Issuing {
     pub bundle: String,
     /// How long before its end a certificate is replaced.
     pub renew_before: SignedDuration,
-}
-
-/// The key with which an agent hides PINs in its record: always the same, whatever happens to certificates.
-pub fn record_key(fingerprinter: &Fingerprinter, agent: &ObjectRef) -> [u8; 32] {
-    fingerprinter.derive(&format!("hsm record {agent}"))
 }
 
 /// Decides about the certificates of one HSMDevice.
@@ -56,19 +52,32 @@ impl Desk<'_> {
         }
     }
 
+    /// The first and only key of the record of an agent. It belongs to whom the record belongs to, so that it lives as long.
+    pub fn record_key(&self, agent: ObjectRef) -> AgentAction {
+        let bare = self.bare(&agent, &record_key_secret_name(agent.name()), "record-key");
+        let owner = Owner::controller(&DEVICE, self.device, agent.namespace());
+        let write = Apply::create(match owner {
+            Some(owner) => bare.owner(owner),
+            None => bare,
+        });
+        AgentAction::RecordKey { agent, write }
+    }
+
     /// The first and only SO-PIN for the token of an agent. It has no owner: it is the only way back into a token that we have
     /// set up, whatever becomes of the agent and of the HSMDevice.
     pub fn so_pin(&self, agent: ObjectRef) -> AgentAction {
+        let write = Apply::create(self.bare(&agent, &so_pin_secret_name(agent.name()), "so-pin"));
+        AgentAction::SoPin { agent, write }
+    }
+
+    /// A Secret that is made once, without its value.
+    fn bare(&self, agent: &ObjectRef, name: &str, component: &str) -> Manifest {
         let mark = mark();
-        let bare = Manifest::new(SECRET, agent.namespace(), &so_pin_secret_name(agent.name()))
+        Manifest::new(SECRET, agent.namespace(), name)
             .label(&mark.key, &mark.value)
-            .label(COMPONENT_LABEL, "so-pin")
+            .label(COMPONENT_LABEL, component)
             .label(DEVICE_LABEL, &label_value(self.device.object.name()))
-            .with("type", "Opaque".into());
-        AgentAction::SoPin {
-            agent,
-            write: Apply::create(bare),
-        }
+            .with("type", "Opaque".into())
     }
 
     /// Replaces certificates that end, that somebody has damaged, or that a CA of old has signed: those of all agents that there
@@ -121,11 +130,7 @@ impl Desk<'_> {
     /// What a Secret is made from: everything of the wish but the values.
     fn recipe(&self, agent: &ObjectRef) -> Manifest {
         let namespace = agent.namespace();
-        let key = record_key(self.fingerprinter, agent);
-        let made_of = json!({
-            "tls.crt": agent.to_string(), "tls.key": "", "ca.crt": self.issuing.bundle,
-            "record.key": self.fingerprinter.of_bytes(&key),
-        });
+        let made_of = json!({ "tls.crt": agent.to_string(), "tls.key": "", "ca.crt": self.issuing.bundle });
         let wish = Manifest::new(SECRET, namespace, &tls_secret_name(agent.name()))
             .label(COMPONENT_LABEL, CERTIFICATE)
             .label(DEVICE_LABEL, &label_value(self.device.object.name()))

@@ -87,8 +87,6 @@ fn the_secret_of_an_agent_is_known_and_owned_and_holds_no_value_yet() {
         (&body["data"]["tls.key"], &body["data"]["ca.crt"]),
         (&"".into(), &"one".into())
     );
-    let key = record_key(&fingerprinter(), &agent());
-    assert_eq!(body["data"]["record.key"], fingerprinter().of_bytes(&key));
 }
 
 #[test]
@@ -170,6 +168,26 @@ fn a_device_that_makes_no_sense_keeps_the_certificates_of_its_agents_good() {
     replaced(&input, DUE);
     input.device.as_mut().unwrap().meta.deleted = Some(at(0));
     assert_eq!(steps(&decide(&input, DUE)), [""; 0]);
+}
+
+#[test]
+fn the_key_of_a_record_belongs_to_the_device_and_has_no_value_yet() {
+    let (input, device, fingerprinter) = (input(Vec::new()), device_meta("hsm", "pico"), fingerprinter());
+    let desk = Desk {
+        issuing: &input.issuing,
+        device: &device,
+        fingerprinter: &fingerprinter,
+        now: at(0),
+    };
+    let AgentAction::RecordKey { write, .. } = desk.record_key(agent()) else {
+        panic!("no key")
+    };
+    let body = write.manifest.body();
+    // It is never written in the place of one that is there.
+    assert_eq!(write.expect, Expect::Absent);
+    assert_eq!(body["metadata"]["name"], "hsm-agent-pico-e66-record-key");
+    assert_eq!(body["metadata"]["ownerReferences"][0]["uid"], "uid-hsm-pico");
+    assert_eq!(body.get("data"), None);
 }
 
 #[test]

@@ -305,7 +305,7 @@ impl Ledger<'_> {
 }
 
 /// What an agent may say of a PIN, and the condition that says so.
-const PINS: [(AgentPhase, &str); 8] = [
+const PINS: [(AgentPhase, &str); 9] = [
     (AgentPhase::PinRejected, "PinRejected"),
     (AgentPhase::PinLocked, "PinLocked"),
     (AgentPhase::PinLow, "PinLow"),
@@ -314,6 +314,7 @@ const PINS: [(AgentPhase, &str); 8] = [
     (AgentPhase::PinInvalid, "PinInvalid"),
     (AgentPhase::PinNotSet, "PinNotSet"),
     (AgentPhase::PinUnanswered, "PinUnanswered"),
+    (AgentPhase::PinKeyLost, "PinKeyLost"),
 ];
 
 /// How it is told that an agent has come to a phase; some are nobody's business.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 
 use crate::checksum::hex;
@@ -11,6 +12,12 @@ const SHORTEST: usize = 16;
 
 /// What is digested before the PIN, so that no other use of the key makes the same digest.
 const PURPOSE: &[u8] = b"trustplane-hsm pin\0";
+
+/// What is digested for the id of a key.
+const IDENTITY: &[u8] = b"trustplane-hsm key id\0";
+
+/// So many bytes tell apart what nobody wants to forge.
+const SHORT: usize = 8;
 
 /// The key of the digests in one record. It is not printed.
 #[derive(Clone)]
@@ -30,6 +37,11 @@ impl DigestKey {
         }
     }
 
+    /// What tells this key from others, and gives nothing of it away.
+    pub fn id(&self) -> String {
+        short(sign(&self.0, IDENTITY).as_ref())
+    }
+
     /// The digest of a PIN, in hexadecimal digits.
     pub fn digest(&self, pin: &str) -> String {
         let mut text = zeroize::Zeroizing::new(Vec::with_capacity(PURPOSE.len() + pin.len()));
@@ -37,6 +49,19 @@ impl DigestKey {
         text.extend_from_slice(pin.as_bytes());
         hex(sign(&self.0, &text).as_ref())
     }
+}
+
+/// The digest of a text with which somebody allows another try. The text is no secret; only its length has to have a bound. It
+/// does not depend on the key: a text that was used stays so when the key is lost.
+pub fn word(text: &str) -> String {
+    match text {
+        "" => String::new(),
+        text => short(digest(&SHA256, text.as_bytes()).as_ref()),
+    }
+}
+
+fn short(bytes: &[u8]) -> String {
+    hex(bytes.get(..SHORT).unwrap_or(bytes))
 }
 
 impl fmt::Debug for DigestKey {
@@ -57,6 +82,16 @@ mod tests {
         assert_ne!(one.digest("648219"), one.digest("648218"));
         assert_eq!(one.digest("648219").len(), 64);
         assert_eq!(format!("{one:?}"), "DigestKey(…)");
+        assert_ne!(one.id(), other.id());
+        assert_eq!(one.id().len(), 16);
+        assert!(!one.digest("").starts_with(&one.id()));
+    }
+
+    #[test]
+    fn the_digest_of_a_text_has_a_bound_and_no_text_has_none() {
+        assert_eq!(word(""), "");
+        assert_eq!(word(&"x".repeat(10_000)).len(), 16);
+        assert_ne!(word("1"), word("2"));
     }
 
     #[test]

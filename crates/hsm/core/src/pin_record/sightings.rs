@@ -11,7 +11,7 @@ pub struct Sightings(Vec<(Try, Duration, Duration)>);
 impl Sightings {
     /// Looks at a record at this time of a clock that never goes back.
     pub fn look(&mut self, tries: &[Try], clock: Duration) {
-        let open = tries.iter().filter(|tried| tried.outcome.is_pending());
+        let open = tries.iter().filter(|tried| tried.outcome.is_open());
         let seen = open.map(|tried| {
             let first = self.0.iter().find(|(known, ..)| known == tried);
             (tried.clone(), first.map_or(clock, |(_, first, _)| *first), clock)

@@ -1,8 +1,11 @@
+use super::decide::{pod, refused};
 use super::*;
 
 mod bounds;
+mod changes;
 mod model;
 mod properties;
+mod words;
 
 pub(super) const WINDOW: Duration = Duration::from_secs(40);
 
@@ -15,6 +18,7 @@ pub(super) fn key(digest: &'static str) -> Key<'static> {
         token: "t",
         secret: "s",
         digest,
+        key: "k",
     }
 }
 
@@ -22,6 +26,7 @@ pub(super) fn case(digest: &'static str) -> Case<'static> {
     Case {
         key: key(digest),
         by: "pod/1",
+        again: "",
         account: Account::Automatic,
         flags: Flags::Clear,
         now: now(),
@@ -34,9 +39,12 @@ pub(super) fn tried(digest: &str, by: &str, outcome: Outcome) -> Try {
         token: "t".to_owned(),
         secret: "s".to_owned(),
         digest: digest.to_owned(),
+        key: "k".to_owned(),
         by: by.to_owned(),
         at: now(),
         outcome,
+        before: None,
+        again: Vec::new(),
     }
 }
 
@@ -76,8 +84,13 @@ fn a_pin_that_was_refused_stays_so_and_one_that_was_right_is_tried_again() {
         (Outcome::Form, Refusal::Form),
         (Outcome::Unanswered, Refusal::Unanswered),
         (Outcome::Other, Refusal::Unanswered),
+        (Outcome::Replaced, Refusal::Rejected),
     ] {
         assert_eq!(ask(&[tried("a", "other/1", outcome)], case("a")), refused(why));
+        // In a Secret that was made anew it is the same PIN.
+        let mut elsewhere = tried("a", "other/1", outcome);
+        elsewhere.secret = "s2".to_owned();
+        assert_eq!(ask(&[elsewhere], case("a")), refused(why));
     }
     for outcome in [Outcome::Accepted, Outcome::Withdrawn] {
         let again = ask(&[tried("a", "other/1", outcome)], case("a"));
@@ -125,31 +138,11 @@ fn whoever_may_be_at_it_is_waited_for_on_our_own_clock() {
     );
     seen.look(&tries, Duration::from_secs(140));
     assert!(caution(decide(&tries, &case("a"), &seen)).is_some());
-    // A clock that is ahead or behind by minutes changes nothing; one that is ahead by more neither.
-    for seconds in [-100_000, -300, 300] {
-        let later = now() + jiff::SignedDuration::from_secs(seconds);
-        assert_eq!(
-            ask(
-                &tries,
-                Case {
-                    now: later,
-                    ..case("a")
-                }
-            ),
-            Verdict::Wait(WINDOW)
-        );
+    // No clock of another node decides anything.
+    for seconds in [-100_000, -300, 300, 100_000] {
+        let now = now() + jiff::SignedDuration::from_secs(seconds);
+        assert_eq!(ask(&tries, Case { now, ..case("a") }), Verdict::Wait(WINDOW));
     }
-    let later = now() + jiff::SignedDuration::from_secs(640);
-    assert!(
-        caution(ask(
-            &tries,
-            Case {
-                now: later,
-                ..case("a")
-            }
-        ))
-        .is_some()
-    );
     // The last process of this pod has certainly ended.
     let tries = [tried("b", "pod/0", Outcome::Pending)];
     assert!(caution(ask(&tries, case("a"))).is_some());
@@ -173,6 +166,31 @@ fn after_a_crash_the_flags_decide() {
             unanswered
         );
     }
+}
+
+#[test]
+fn a_pin_that_was_right_is_tried_again_after_any_number_of_crashes_while_the_flags_are_clear() {
+    let mut tries = vec![tried("a", "pod/0", Outcome::Accepted)];
+    for _ in 0..5 {
+        let Verdict::Try { tries: written, .. } = ask(&tries, case("a")) else {
+            panic!("it is not tried again: {tries:?}");
+        };
+        assert_eq!(written[0].before, Some(Outcome::Accepted));
+        tries = written;
+    }
+    let flags = Flags::Low;
+    let Verdict::Refused {
+        why: Refusal::Unanswered,
+        tries: Some(doubtful),
+    } = ask(&tries, Case { flags, ..case("a") })
+    else {
+        panic!("the flags are not heeded");
+    };
+    // It may have been the wrong one, so it stays refused when they are clear again.
+    assert_eq!(ask(&doubtful, case("a")), refused(Refusal::Unanswered));
+    // Once it is wrong, it was never right.
+    let wrong = settle(&tries, &key("a"), "pod/1", Outcome::Rejected, now()).unwrap();
+    assert_eq!((wrong[0].outcome, wrong[0].before), (Outcome::Rejected, None));
 }
 
 #[test]
@@ -281,6 +299,10 @@ fn an_outcome_is_written_where_its_try_is() {
         Outcome::Withdrawn
     );
     assert_eq!(settled(Outcome::Pending), None);
+    let mut right = tried("a", "pod/1", Outcome::Pending);
+    right.before = Some(Outcome::Accepted);
+    let withdrawn = settle(&[right], &key("a"), "pod/1", Outcome::Withdrawn, now());
+    assert_eq!(withdrawn.unwrap(), [tried("a", "pod/1", Outcome::Accepted)]);
     let again = [tried("a", "pod/1", Outcome::PendingAgain)];
     let withdrawn = settle(&again, &key("a"), "pod/1", Outcome::Withdrawn, now());
     assert_eq!(withdrawn.unwrap()[0].outcome, Outcome::Pending);

@@ -381,7 +381,7 @@ fn a_token_that_is_filled_up_to_its_limit_can_still_be_changed_and_emptied() {
                 let ops = replace(&Contents::of(&token.list()), &at, &wish, Expected::Any, &limits);
                 token.run(&ops.unwrap(), None).unwrap();
             }
-            let ops = purge(&Contents::of(&token.list()), &at, 3, &limits);
+            let ops = purge(&Contents::of(&token.list()), &at, 3, None, &limits);
             token.run(&ops.unwrap(), None).unwrap();
         }
         assert_eq!(token.snapshot(), []);
@@ -409,7 +409,7 @@ fn a_token_that_another_tool_has_filled_is_changed_as_far_as_there_is_room() {
         let delete = replace(&contents, &path("live"), &tombstone(2), Expected::Any, &limits);
         assert_eq!(delete.is_ok(), room == 2, "{room}");
         // What was deleted can be removed however full it is, and makes room.
-        let ops = purge(&contents, &path("dead"), 4, &limits).unwrap();
+        let ops = purge(&contents, &path("dead"), 4, None, &limits).unwrap();
         tight.run(&ops, None).unwrap();
         assert_eq!(tight.read("dead").unwrap_err().code(), Code::NotFound);
         assert_eq!(tight.generation(), (1, 6));

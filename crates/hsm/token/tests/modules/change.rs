@@ -63,7 +63,7 @@ impl Change {
                 store.change(&db, &core::Change::DeleteKey(&key, stamp(0)), counted)
             }
             Self::First => store.write(&db, &old(), Expected::Absent),
-            Self::Purge => return store.purge(&db, 1),
+            Self::Purge => return store.purge(&db, 1, None),
         }?;
         assert_eq!(Some(left), self.result().as_ref().map(Description::of));
         Ok(())

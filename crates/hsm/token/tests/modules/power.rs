@@ -153,7 +153,7 @@ fn a_card_that_shows_as_many_objects_as_can_be_shown_is_neither_read_nor_changed
             store.list().err().unwrap(),
             store.survey(true).err().unwrap(),
             store.write(&path("a"), &kept, Expected::Any).err().unwrap(),
-            store.purge(&path("a"), 1).err().unwrap(),
+            store.purge(&path("a"), 1, None).err().unwrap(),
         ] {
             assert_eq!(error.code(), Some(Code::DataLoss), "{count}: {error}");
             assert_eq!(

@@ -431,7 +431,7 @@ fn a_token_that_may_hide_objects_is_neither_read_nor_changed(stage: &Stage) {
             store.survey(true).err().unwrap(),
             store.read(&path("s1")).err().unwrap(),
             store.write(&path("s1"), &new, Expected::Any).err().unwrap(),
-            store.purge(&path("s1"), 1).err().unwrap(),
+            store.purge(&path("s1"), 1, None).err().unwrap(),
         ] {
             assert!(
                 matches!(error, StoreError::Token(TokenError::Hidden { shown: 64.. })),

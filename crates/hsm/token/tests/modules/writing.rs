@@ -368,10 +368,10 @@ fn a_full_token_can_be_changed_and_emptied(stage: &Stage) {
     // A token that has no room at all still lets go of what was deleted.
     let full = Fault::before(1, Action::Answer(CKR_DEVICE_MEMORY)).of("C_CreateObject");
     stage.set(Control::fault(full.lasting(Duration::Always)));
-    store.purge(&names[0], 3).unwrap();
+    store.purge(&names[0], 3, None).unwrap();
     stage.heal();
     for name in &names[1..written] {
-        store.purge(name, 3).unwrap();
+        store.purge(name, 3, None).unwrap();
     }
     assert!(store.list().unwrap().is_empty());
     assert_eq!(store.capacity().unwrap().usage.objects, 1);

@@ -11,7 +11,7 @@ fn w35_every_object_of_an_agent_is_owned_and_has_labels_that_are_valid() {
         status("Ready", vec![token(odd, "n1", "/dev/bus/usb/001/015", true)]),
     );
     let cluster = running(&mut input);
-    assert_eq!(cluster.objects.len(), 6);
+    assert_eq!(cluster.objects.len(), 7);
     for (target, (_, body)) in &cluster.objects {
         assert_eq!(
             body["metadata"]["ownerReferences"][0]["uid"], "uid-hsm-pico",

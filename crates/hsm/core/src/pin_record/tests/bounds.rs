@@ -10,10 +10,10 @@ fn full(outcome: Outcome) -> Vec<Try> {
 }
 
 #[test]
-fn what_is_forgotten_first_is_of_another_token_or_of_a_secret_that_is_no_more() {
+fn what_is_forgotten_was_never_refused_by_this_token() {
     for change in [
         |tried: &mut Try| tried.token = "t2".to_owned(),
-        |tried: &mut Try| tried.secret = "s2".to_owned(),
+        |tried: &mut Try| tried.outcome = Outcome::Replaced,
         |tried: &mut Try| tried.outcome = Outcome::Withdrawn,
         |tried: &mut Try| tried.outcome = Outcome::Accepted,
     ] {
@@ -35,6 +35,15 @@ fn what_is_forgotten_first_is_of_another_token_or_of_a_secret_that_is_no_more() 
 fn when_all_were_refused_nothing_is_tried_and_nothing_forgotten() {
     for outcome in [Outcome::Rejected, Outcome::Unanswered, Outcome::Locked] {
         assert_eq!(ask(&full(outcome), case("new")), refused(Refusal::Full));
+        // Nor is anything forgotten for a Secret that was made anew.
+        let mut anew = case("new");
+        anew.key.secret = "s2";
+        assert_eq!(ask(&full(outcome), anew), refused(Refusal::Full));
+        let change = Exchange {
+            old: key("old"),
+            new: key("new"),
+        };
+        assert_eq!(begin_change(&full(outcome), &change, "pod/1", now()), None);
     }
 }
 
@@ -47,4 +56,33 @@ fn the_security_officers_tries_are_kept_and_push_out_no_refused_user_pin() {
     let mut officers = case("new");
     officers.key.secret = OFFICER;
     assert_eq!(ask(&full(Outcome::Rejected), officers), refused(Refusal::Full));
+    // Also if the token had another serial number when it was blank.
+    tries[3].token = "blank".to_owned();
+    assert_eq!(ask(&tries, case("new")), refused(Refusal::Full));
+}
+
+#[test]
+fn a_hundred_changes_of_the_pin_leave_a_record_of_bounded_size_and_a_pin_that_opens() {
+    let mut tries = full(Outcome::Rejected);
+    tries.truncate(MOST - 4);
+    let wrong = tries.clone();
+    tries.push(tried("pin0", "pod/1", Outcome::Accepted));
+    for number in 0..100 {
+        let [old, new] = [number, number + 1].map(|number| format!("pin{number}"));
+        let keys = [&old, &new].map(|digest| Key { digest, ..key("") });
+        let change = Exchange {
+            old: keys[0],
+            new: keys[1],
+        };
+        tries = begin_change(&tries, &change, "pod/1", now()).unwrap();
+        assert!(tries.len() <= MOST);
+        tries = end_change(&tries, &change, "pod/1", Exchanged::Done, now()).unwrap();
+        assert!(tries.len() <= MOST);
+        let right = Case {
+            key: keys[1],
+            ..case("")
+        };
+        assert_eq!(caution(ask(&tries, right)), Some(Caution::Clear));
+    }
+    assert!(wrong.iter().all(|wrong| tries.contains(wrong)));
 }

@@ -25,6 +25,7 @@ fn f50_each_step_of_setting_a_token_up_is_an_event_of_the_agent_once() {
             phase,
             message: "why".to_owned(),
             since: at(2),
+            by: "pod".to_owned(),
         };
         let record = Record {
             state: Some(state),

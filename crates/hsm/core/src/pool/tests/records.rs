@@ -19,6 +19,7 @@ fn says(input: &mut PoolInput, phase: AgentPhase, message: &str) {
             phase,
             message: message.to_owned(),
             since: at(0),
+            by: "pod".to_owned(),
         }),
         ..Record::default()
     };
