@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+/// HSMDevices, as rules name them.
+const DEVICES: &str = "hsmdevices";
+
 /// The policies, each followed by its binding.
 pub fn policies() -> Vec<Value> {
     let shape = "must be an object with vendorId and productId, or a list of 1 to 64 of them";
@@ -12,9 +15,14 @@ pub fn policies() -> Vec<Value> {
         name: "hsmdevices.hsm.j5t.io",
         about: "refuses what no device can match",
         action: "Deny",
+        resource: DEVICES,
+        variables: selectors(),
         rules: vec![
+            // Beside another way to find tokens a list may be empty, as it may in the original.
             rule(
-                "variables.selectors.size() > 0 && variables.selectors.size() <= 64",
+                "(variables.selectors.size() > 0 || (has(object.spec.discovery.autoDiscovery) && \
+                 object.spec.discovery.autoDiscovery) || has(object.spec.discovery.devicePath)) && \
+                 variables.selectors.size() <= 64",
                 &usb("", shape),
             ),
             rule(
@@ -29,8 +37,8 @@ pub fn policies() -> Vec<Value> {
             rule(&hexadecimal("productId"), &usb(".productId", digits)),
             rule(
                 "variables.selectors.all(s, type(s) != map || !('serialNumber' in s) || \
-                 (string(s['serialNumber']).size() > 0 && string(s['serialNumber']).size() <= 128))",
-                &usb(".serialNumber", "must have 1 to 128 characters"),
+                 string(s['serialNumber']).size() <= 128)",
+                &usb(".serialNumber", "must have at most 128 characters"),
             ),
             rule(
                 "!variables.hasUsb || !has(object.spec.discovery.static)",
@@ -42,6 +50,8 @@ pub fn policies() -> Vec<Value> {
         name: "deprecated.hsmdevices.hsm.j5t.io",
         about: "warns of fields that are no longer wanted",
         action: "Warn",
+        resource: DEVICES,
+        variables: selectors(),
         rules: vec![
             rule(
                 "!has(object.spec.pkcs11LibraryPath)",
@@ -51,20 +61,52 @@ pub fn policies() -> Vec<Value> {
                 "!variables.hasUsb || type(object.spec.discovery.usb) == list",
                 "spec.discovery.usb as an object is deprecated: use a list",
             ),
-            rule(
-                "!has(object.spec.mirroring) || (!has(object.spec.mirroring.enabled) && \
-                 !has(object.spec.mirroring.primaryRole))",
-                "spec.mirroring.enabled and primaryRole are deprecated: use policy and primaryNode",
-            ),
+            mirroring(),
         ],
     };
-    [refused, deprecated].iter().flat_map(Policy::objects).collect()
+    let deprecated_pools = Policy {
+        name: "deprecated.hsmpools.hsm.j5t.io",
+        about: "warns of fields that are no longer wanted",
+        action: "Warn",
+        resource: "hsmpools",
+        variables: Vec::new(),
+        rules: vec![mirroring()],
+    };
+    let all = [refused, deprecated, deprecated_pools];
+    all.iter().flat_map(Policy::objects).collect()
+}
+
+/// The old way to say how secrets are mirrored, in an HSMDevice or a pool.
+fn mirroring() -> Value {
+    rule(
+        "!has(object.spec.mirroring) || (!has(object.spec.mirroring.enabled) && \
+         !has(object.spec.mirroring.primaryRole))",
+        "spec.mirroring.enabled and primaryRole are deprecated: use policy and primaryNode",
+    )
+}
+
+/// The selectors of an HSMDevice, in whichever shape.
+fn selectors() -> Vec<Value> {
+    vec![
+        json!({
+            "name": "hasUsb",
+            "expression": "has(object.spec.discovery) && has(object.spec.discovery.usb)",
+        }),
+        json!({
+            "name": "selectors",
+            "expression": "!variables.hasUsb ? [dyn({'vendorId': '0000', 'productId': '0000'})] : \
+                           type(object.spec.discovery.usb) == list ? object.spec.discovery.usb : \
+                           [dyn(object.spec.discovery.usb)]",
+        }),
+    ]
 }
 
 struct Policy {
     name: &'static str,
     about: &'static str,
     action: &'static str,
+    resource: &'static str,
+    variables: Vec<Value>,
     rules: Vec<Value>,
 }
 
@@ -88,7 +130,7 @@ impl Policy {
             "matchConstraints": { "resourceRules": [{
                 "apiGroups": ["hsm.j5t.io"],
                 "apiVersions": ["v1alpha1"],
-                "resources": ["hsmdevices"],
+                "resources": [self.resource],
                 "operations": ["CREATE", "UPDATE"],
             }]},
             // What is there already may go on being changed in other ways.
@@ -96,15 +138,7 @@ impl Policy {
                 "name": "spec-is-new",
                 "expression": "oldObject == null || object.spec != oldObject.spec",
             }],
-            "variables": [
-                { "name": "hasUsb", "expression": "has(object.spec.discovery) && has(object.spec.discovery.usb)" },
-                {
-                    "name": "selectors",
-                    "expression": "!variables.hasUsb ? [dyn({'vendorId': '0000', 'productId': '0000'})] : \
-                                   type(object.spec.discovery.usb) == list ? object.spec.discovery.usb : \
-                                   [dyn(object.spec.discovery.usb)]",
-                },
-            ],
+            "variables": self.variables,
             "validations": self.rules,
         });
         let binding = json!({ "policyName": self.name, "validationActions": [self.action] });

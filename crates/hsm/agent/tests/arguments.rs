@@ -22,7 +22,7 @@ fn arguments(spec: Value, token: Value) -> Vec<String> {
         ..Rules::default()
     };
     let spec = serde_json::from_value(spec).unwrap();
-    let device = read("vault", "pico", "u", &spec, &rules).unwrap();
+    let device = read("vault", "pico", &spec, &rules).unwrap();
     let mut token = token;
     token["lastSeen"] = "2026-07-07T08:00:00Z".into();
     token["available"] = true.into();

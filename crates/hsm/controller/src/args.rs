@@ -95,7 +95,6 @@ impl HsmArgs {
             ..Lives::default()
         };
         let rules = Rules {
-            manager_namespace: home.to_owned(),
             namespaces,
             host_directories: self.hsm_host_directories.clone(),
             agent_image: self.hsm_agent_image.clone(),

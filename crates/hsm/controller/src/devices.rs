@@ -49,6 +49,7 @@ impl Controller for Devices {
         Ok(Some(DeviceInput {
             device,
             pool: self.world.pools.get(&pool).map(|pool| pool_view(&pool)),
+            pools: self.world.pools_for(key),
             live,
             complete: self.world.daemon_sets.is_complete(),
         }))

@@ -98,7 +98,7 @@ impl World {
         let namespace = object.namespace().unwrap_or_default();
         let spec = &device.value.spec;
         DeviceView {
-            read: read(namespace, object.name(), &device.meta.uid, spec, &self.rules),
+            read: read(namespace, object.name(), spec, &self.rules),
             meta: device.meta.clone(),
         }
     }

@@ -36,7 +36,7 @@ async fn with_policies(sandbox: &Sandbox, door: &Door) -> Result<()> {
     }
     // The API server takes a moment to heed a policy.
     until("the policy to be heeded", DEADLINE, async || {
-        Ok(door.refusal(&usb(json!([]))).await?.map(drop))
+        Ok(door.refusal(&usb(json!("all"))).await?.map(drop))
     })
     .await
 }
@@ -100,6 +100,15 @@ async fn devices_of_every_generation_are_taken() -> Result<()> {
         "discovery": {"devicePath": {"path": "/dev/ttyUSB*", "permissions": "0666"}},
     }))
     .await?;
+    // What is empty says nothing.
+    let any = json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""});
+    door.takes(usb(json!([any]))).await?;
+    let auto = json!({"autoDiscovery": true, "usb": []});
+    door.takes(json!({"deviceType": "PicoHSM", "discovery": auto}))
+        .await?;
+    let path = json!({"devicePath": {"path": "/dev/a"}, "usb": []});
+    door.takes(json!({"deviceType": "PicoHSM", "discovery": path}))
+        .await?;
     // What is new.
     door.takes(
         json!({"deviceType": "SoftHSM", "pkcs11": {"exclusive": true}, "discovery": {"static": [{
@@ -137,8 +146,8 @@ async fn a_device_that_makes_no_sense_is_refused() -> Result<()> {
         (json!({"vendorId": "20a", "productId": "4230"}), vendor),
         (json!([good, {"vendorId": "20a0", "productId": "423g"}]), product),
         (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""}),
-            "spec.discovery.usb.serialNumber: must have 1 to 128 characters",
+            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": "x".repeat(129)}),
+            "spec.discovery.usb.serialNumber: must have at most 128 characters",
         ),
     ] {
         door.refuses(usb(selector), why).await?;
@@ -293,35 +302,49 @@ async fn what_is_left_out_means_what_it_meant() -> Result<()> {
     Ok(())
 }
 
+/// What the API server warns of when an object is written. Nothing is kept of it.
+async fn warnings(method: http::Method, path: String, kind: &str, body: &Value) -> Result<String> {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("{path}?dryRun=All"))
+        .header("content-type", kind)
+        .body(serde_json::to_vec(body)?.into())?;
+    let answer = ControlPlane::shared().await?.client()?.send(request).await?;
+    anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
+    let told = answer.headers().get_all("warning").iter();
+    let told: Result<Vec<_>, _> = told.map(|warning| warning.to_str().map(str::to_owned)).collect();
+    Ok(told?.join("\n"))
+}
+
+async fn warned_of(sandbox: &Sandbox, door: &Door, plural: &str, spec: &Value) -> Result<String> {
+    let path = all(sandbox, plural);
+    warnings(http::Method::POST, path, "application/json", &door.object(spec)).await
+}
+
+fn all(sandbox: &Sandbox, plural: &str) -> String {
+    format!(
+        "/apis/hsm.j5t.io/v1alpha1/namespaces/{}/{plural}",
+        sandbox.namespace()
+    )
+}
+
 #[tokio::test]
 async fn fields_that_are_no_longer_wanted_are_warned_of() -> Result<()> {
     let sandbox = Sandbox::new("deprecated").await?;
     let door = door::<HsmDevice>(&sandbox).await?;
     with_policies(&sandbox, &door).await?;
-    let warnings = async |spec: Value| {
-        let path = format!(
-            "/apis/hsm.j5t.io/v1alpha1/namespaces/{}/hsmdevices?dryRun=All",
-            sandbox.namespace()
-        );
-        let request = http::Request::post(path)
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&door.object(&spec))?.into())?;
-        let answer = ControlPlane::shared().await?.client()?.send(request).await?;
-        anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
-        let told = answer.headers().get_all("warning").iter();
-        let told: Result<Vec<_>, _> = told.map(|warning| warning.to_str().map(str::to_owned)).collect();
-        Ok(told?.join("\n"))
-    };
     let good = json!({"vendorId": "20a0", "productId": "4230"});
     let old = json!({
         "deviceType": "PicoHSM", "discovery": {"usb": good}, "pkcs11LibraryPath": "/m.so", "mirroring": {"enabled": true},
     });
     // What warns is another policy than what refuses, so it is heeded at a moment of its own.
     let old = until("a warning", DEADLINE, async || {
-        Ok(Some(warnings(old.clone()).await?).filter(|told| !told.is_empty()))
+        let told = warned_of(&sandbox, &door, "hsmdevices", &old).await?;
+        Ok(Some(told).filter(|told| !told.is_empty()))
     })
     .await?;
-    assert_eq!(warnings(usb(json!([good]))).await?, "");
+    let new = usb(json!([good]));
+    assert_eq!(warned_of(&sandbox, &door, "hsmdevices", &new).await?, "");
     for field in [
         "spec.discovery.usb as an object is deprecated",
         "spec.pkcs11LibraryPath is deprecated",
@@ -329,5 +352,56 @@ async fn fields_that_are_no_longer_wanted_are_warned_of() -> Result<()> {
     ] {
         assert!(old.contains(field), "{field}: {old}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn old_fields_of_a_pool_are_warned_of_and_not_with_each_status() -> Result<()> {
+    let sandbox = Sandbox::new("deprecated-pools").await?;
+    let (devices, pools) = (
+        door::<HsmDevice>(&sandbox).await?,
+        door::<HsmPool>(&sandbox).await?,
+    );
+    with_policies(&sandbox, &devices).await?;
+    let old = json!({"mirroring": {"primaryRole": "primary"}});
+    let told = until("a warning", DEADLINE, async || {
+        let told = warned_of(&sandbox, &pools, "hsmpools", &old).await?;
+        Ok(Some(told).filter(|told| !told.is_empty()))
+    })
+    .await?;
+    assert!(
+        told.contains("spec.mirroring.enabled and primaryRole are deprecated"),
+        "{told}"
+    );
+    let new = json!({"mirroring": {"policy": "Active"}});
+    assert_eq!(warned_of(&sandbox, &pools, "hsmpools", &new).await?, "");
+    pools.made(old).await?;
+    let path = format!("{}/probe", all(&sandbox, "hsmpools"));
+    let merge = "application/merge-patch+json";
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    let told = warnings(http::Method::PATCH, path.clone(), merge, &label).await?;
+    assert_eq!(told, "");
+    let status =
+        json!({"status": {"phase": "Ready", "totalDevices": 0, "availableDevices": 0, "expectedPods": 0}});
+    let told = warnings(http::Method::PATCH, format!("{path}/status"), merge, &status).await?;
+    assert_eq!(told, "");
+    Ok(())
+}
+
+/// An object that is older than a rule has to be changed in other ways: a finalizer could not leave otherwise.
+#[tokio::test]
+async fn an_old_object_that_would_be_refused_still_takes_what_is_not_its_spec() -> Result<()> {
+    let sandbox = Sandbox::new("older").await?;
+    let door = door::<HsmDevice>(&sandbox).await?;
+    door.made(usb(json!("all of them"))).await?;
+    with_policies(&sandbox, &door).await?;
+    let path = format!("{}/probe", all(&sandbox, "hsmdevices"));
+    let merge = "application/merge-patch+json";
+    let patch = async |patch: Value| warnings(http::Method::PATCH, path.clone(), merge, &patch).await;
+    patch(json!({"metadata": {"labels": {"a": "b"}, "finalizers": ["a.b/c"]}})).await?;
+    let worse = patch(json!({"spec": {"discovery": {"usb": "others"}}})).await;
+    let told = worse.unwrap_err().to_string();
+    assert!(told.contains("422"), "{told}");
+    patch(json!({"spec": {"discovery": {"usb": [{"vendorId": "20a0", "productId": "4230"}]}}})).await?;
     Ok(())
 }

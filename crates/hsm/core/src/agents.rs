@@ -17,6 +17,7 @@ use crate::objects::{AGENT, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value
 use crate::pool::info;
 use crate::rules::Rules;
 use crate::usb::access::Access;
+use crate::usb::standing;
 
 /// A token that should have an agent, and everything that its objects are made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl<'a> Agent<'a> {
 /// The tokens of an HSMDevice that have or should have an agent, by the name of the agent.
 ///
 /// A token is listed by the pools as long as it is there, or was within the grace period. Where several entries have one serial
-/// number, the one that is there counts.
+/// number, the one that is there counts; of several that are there, the one that was there first ([`standing`]).
 pub fn agents<'a>(device: &'a Device, pools: &[PoolView]) -> BTreeMap<String, Agent<'a>> {
     let mut listed: Vec<(&AggregatedDevice, bool)> = Vec::new();
     for pool in pools {
@@ -133,25 +134,22 @@ pub fn agents<'a>(device: &'a Device, pools: &[PoolView]) -> BTreeMap<String, Ag
         let tokens = pool.status.aggregated_devices.iter().filter(of_device);
         listed.extend(tokens.map(|token| (token, trusted)));
     }
-    let rank = |(token, trusted): &(&AggregatedDevice, bool)| {
+    listed.sort_by_key(|(token, trusted)| {
         (
-            token.available,
-            *trusted,
-            !token.device_info.contains_key(info::MOVED_TO),
-            token.last_seen,
+            !token.available,
+            !trusted,
+            token.device_info.contains_key(info::MOVED_TO),
+            standing(token.available, token.last_seen, &token.device_path),
+            &token.node_name,
         )
-    };
-    // The best last, so that it stays. Equal ones are told apart by their place, so that the choice lasts.
-    listed.sort_by(|one, other| {
-        let place = |token: &AggregatedDevice| (token.node_name.clone(), token.device_path.clone());
-        rank(one)
-            .cmp(&rank(other))
-            .then_with(|| place(other.0).cmp(&place(one.0)))
     });
-    let agents = listed
-        .into_iter()
-        .filter_map(|(token, trusted)| Agent::of(device, token, trusted));
-    agents.map(|agent| (agent.name.clone(), agent)).collect()
+    let mut agents = BTreeMap::new();
+    for (token, trusted) in listed {
+        if let Some(agent) = Agent::of(device, token, trusted) {
+            agents.entry(agent.name.clone()).or_insert(agent);
+        }
+    }
+    agents
 }
 
 /// Whether new agents are made for the tokens of a pool. One of which a part is missing goes on serving.

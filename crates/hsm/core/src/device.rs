@@ -10,7 +10,7 @@ use trustplane_api::hsm::{Discovery, HostDirectory, HsmDeviceSpec, MirroringSpec
 
 use crate::objects::label_value;
 use crate::rules::{Rules, parts};
-use crate::usb::{AutoMatch, DeviceType, PathMatch, Selection};
+use crate::usb::{AutoMatch, PathMatch, Pattern, Selection};
 
 pub use fixed::Fixed;
 
@@ -21,9 +21,7 @@ pub struct Device {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// What kind of token it is, by the name that we know it by.
+    /// What kind of token it is, as people have written it: the resource of the type is named after it.
     pub device_type: String,
     /// How its tokens are found.
     pub search: Search,
@@ -33,8 +31,6 @@ pub struct Device {
     pub opening: Option<Opening>,
     /// How many tokens of a node are used.
     pub max_devices: Option<usize>,
-    /// How secrets are mirrored.
-    pub mirroring: Option<MirroringSpec>,
     /// What is said in a way that is no longer wanted, or is not enough.
     pub warnings: Vec<String>,
 }
@@ -84,18 +80,12 @@ pub struct PinRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     texts: Vec<String>,
-    unserved: bool,
 }
 
 impl Faults {
     /// The faults, one line each.
     pub fn texts(&self) -> &[String] {
         &self.texts
-    }
-
-    /// Whether its namespace is not served at all: then nothing is made for it, not even a pool.
-    pub fn is_unserved(&self) -> bool {
-        self.unserved
     }
 
     fn add(&mut self, field: &str, rule: impl fmt::Display) {
@@ -112,22 +102,8 @@ impl fmt::Display for Faults {
 impl std::error::Error for Faults {}
 
 /// Reads an HSMDevice of any generation. The API server has checked most of it; but policies can be removed, and objects may be
-/// older than rules.
-pub fn read(
-    namespace: &str,
-    name: &str,
-    uid: &str,
-    spec: &HsmDeviceSpec,
-    rules: &Rules,
-) -> Result<Device, Faults> {
-    if !rules.serves(namespace) {
-        let text =
-            format!("HSMDevices of the namespace {namespace} are not served: the admin has to list it");
-        return Err(Faults {
-            texts: vec![text],
-            unserved: true,
-        });
-    }
+/// older than rules. Nobody sees one of a namespace that is not served.
+pub fn read(namespace: &str, name: &str, spec: &HsmDeviceSpec, rules: &Rules) -> Result<Device, Faults> {
     let mut reader = Reader {
         namespace,
         rules,
@@ -146,13 +122,11 @@ pub fn read(
     Ok(Device {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        uid: uid.to_owned(),
         device_type,
         search,
         node_selector: spec.node_selector.clone(),
         opening,
         max_devices: usize::try_from(spec.max_devices).ok().filter(|max| *max > 0),
-        mirroring: spec.mirroring.clone(),
         warnings: reader.warnings,
     })
 }
@@ -170,7 +144,7 @@ impl Reader<'_> {
         if text.is_empty() || text.len() > 63 || text.chars().any(char::is_control) {
             self.faults.add("spec.deviceType", "must have 1 to 63 characters");
         }
-        DeviceType::named(text).map_or_else(|| text.to_owned(), |known| <&str>::from(known).to_owned())
+        text.to_owned()
     }
 
     fn library(&mut self, spec: &HsmDeviceSpec) -> Option<String> {
@@ -223,16 +197,12 @@ impl Reader<'_> {
     }
 
     fn selection(&mut self, discovery: &Discovery, spec: &HsmDeviceSpec, device_type: &str) -> Selection {
-        let usb = discovery
-            .usb
-            .as_ref()
-            .map(|usb| self.usb(usb))
-            .unwrap_or_default();
+        // Beside another way to find tokens a list may be empty, as it may in the original.
+        let least = usize::from(!discovery.auto_discovery && discovery.device_path.is_none());
+        let usb = discovery.usb.as_ref().map(|usb| self.usb(usb, least));
+        let usb = usb.unwrap_or_default();
         let path = discovery.device_path.as_ref().map(|path| {
-            let below =
-                parts(&path.path).is_some_and(|parts| parts.len() > 1 && parts.first() == Some(&"dev"));
-            if !below || path.path.len() > 256 {
-                let rule = "must be a path below /dev without '.' and '..'";
+            if let Err(rule) = Pattern::parse(&path.path) {
                 self.faults.add("spec.discovery.devicePath.path", rule);
             }
             PathMatch {
@@ -252,8 +222,11 @@ impl Reader<'_> {
 
     fn node_selector(&mut self, selector: &BTreeMap<String, String>) {
         for (key, value) in selector {
-            let name = key.rsplit_once('/').map_or(key.as_str(), |(_, name)| name);
-            let key_ok = key.len() <= 317 && !name.is_empty() && is_label(name);
+            let (prefix, name) = match key.split_once('/') {
+                Some((prefix, name)) => (Some(prefix), name),
+                None => (None, key.as_str()),
+            };
+            let key_ok = prefix.is_none_or(is_name) && !name.is_empty() && is_label(name);
             if !key_ok || !is_label(value) {
                 let rule = format!("{:?} must be the key and the value of a label", shown(key));
                 self.faults.add("spec.nodeSelector", rule);

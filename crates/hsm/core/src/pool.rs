@@ -1,5 +1,6 @@
 //! What is known of the tokens of a pool, from what the nodes report. Reports are hostile until they are checked.
 
+mod memory;
 mod merge;
 mod past;
 mod picture;
@@ -15,10 +16,11 @@ use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus};
 use trustplane_plan::{Meta, ObjectRef, Owner};
 
 use crate::decide::DeviceView;
+use crate::usb::serial_key;
 
 pub(crate) use merge::Conflict;
 pub(crate) use past::{Past, whole_second};
-pub(crate) use picture::{Picture, Situation};
+pub(crate) use picture::{Picture, Sighting, Situation};
 pub(crate) use report::bounded;
 
 /// The grace period where nothing else is said.
@@ -78,18 +80,22 @@ pub struct Claim {
     pub uid: Arc<str>,
     /// When it was created: the older one keeps a token.
     pub created: Option<Timestamp>,
-    /// Nodes and serial numbers of the tokens that it has there.
+    /// Nodes and serial numbers, as they are compared, of the tokens that it has there.
     pub tokens: BTreeSet<(String, String)>,
 }
 
 impl Claim {
     /// What an HSMDevice holds by the status of a pool that is for it.
     pub fn of(device: &Meta, status: &HsmPoolStatus) -> Self {
+        // One whose node is not heard for a moment is still its own.
         let is_its_own = |token: &&AggregatedDevice| {
-            token.available
+            (token.available || past::is_unheard(token))
                 && token.device_info.get(info::DEVICE).map(String::as_str) == Some(device.object.name())
         };
-        let place = |token: &AggregatedDevice| Some((token.node_name.clone(), token.serial_number.clone()?));
+        let place = |token: &AggregatedDevice| {
+            let serial = token.serial_number.as_deref()?;
+            Some((token.node_name.clone(), serial_key(serial)))
+        };
         Self {
             device: device.object.clone(),
             uid: device.uid.clone(),
@@ -112,6 +118,8 @@ pub mod info {
     pub const MOVED_TO: &str = "moved-to";
     /// The HSMDevice that a token belongs to, because it is older than the one of the pool.
     pub const CLAIMED_BY: &str = "claimed-by";
+    /// Its node has not said that it is gone, and is not heard.
+    pub const UNHEARD: &str = "unheard";
     /// How many tokens of a node have the same serial number.
     pub const DUPLICATE: &str = "duplicate-serial";
     /// The serial number of the token itself; that on the bus is often another one.
@@ -132,10 +140,11 @@ pub mod info {
     pub const STATIC: &str = "static";
 
     /// All that only we say.
-    pub const OURS: [&str; 10] = [
+    pub const OURS: [&str; 11] = [
         DEVICE,
         MOVED_TO,
         CLAIMED_BY,
+        UNHEARD,
         DUPLICATE,
         TOKEN_SERIAL,
         TOKEN_LABEL,

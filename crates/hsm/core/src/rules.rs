@@ -8,8 +8,6 @@ pub const USER: i64 = 65532;
 /// What the admin has chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// The namespace of the manager.
-    pub manager_namespace: String,
     /// The namespaces whose HSMDevices are served. PINs are taken from these too.
     pub namespaces: BTreeSet<String>,
     /// Directories of nodes that tokens may use, and what is below them.
@@ -39,7 +37,6 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Self {
-            manager_namespace: String::new(),
             namespaces: BTreeSet::new(),
             host_directories: Vec::new(),
             agent_image: "trustplane/agent".to_owned(),

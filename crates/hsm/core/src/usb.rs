@@ -9,12 +9,16 @@
 pub(crate) mod access;
 mod device;
 mod ids;
+mod pattern;
 pub mod report;
 mod selection;
+mod serial;
 mod tracker;
 
 pub use crate::resource::{slug, token_resource, type_resource};
 pub use device::{Found, RawDevice, Unusable, UsbDevice, is_device_name};
 pub use ids::{DeviceType, UsbId, UsbIdError};
+pub use pattern::{Pattern, PatternError, PatternStep};
 pub use selection::{AutoMatch, PathMatch, Selection, UsbMatch, UsbPair};
+pub use serial::{by_token, serial_key, standing};
 pub use tracker::{Tracked, Tracker};

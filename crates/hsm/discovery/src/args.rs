@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use trustplane_hsm_core::usb::Selection;
+use trustplane_hsm_core::usb::{Pattern, Selection};
 use trustplane_kit::clients::KubeArgs;
 use trustplane_process::args::CommonArgs;
 
@@ -77,7 +77,7 @@ pub struct DiscoveryArgs {
 fn selection(text: &str) -> Result<Selection, String> {
     let selection: Selection = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if let Some(path) = &selection.path {
-        crate::glob::Pattern::parse(&path.glob).map_err(|error| error.to_string())?;
+        Pattern::parse(&path.glob).map_err(|error| format!("path.glob {error}"))?;
     }
     Ok(selection)
 }

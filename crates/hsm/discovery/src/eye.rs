@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use trustplane_hsm_core::usb::{Found, RawDevice, Selection, UsbDevice, is_device_name};
+use trustplane_hsm_core::usb::{
+    Found, Pattern, PatternError, RawDevice, Selection, UsbDevice, is_device_name,
+};
 
 use crate::files::{Place, Root};
-use crate::glob::{Match, Pattern, PatternError, named};
+use crate::glob::{Match, find, named};
 
 /// Where the kernel lists USB devices, below the root of sysfs.
 const DEVICES: &str = "bus/usb/devices";
@@ -102,7 +104,7 @@ impl Eye {
             }
         }
         let files = match (&self.pattern, self.dev()) {
-            (Some(pattern), Some(dev)) => pattern.find(&dev).map_err(|source| LookError::Read {
+            (Some(pattern), Some(dev)) => find(pattern, &dev).map_err(|source| LookError::Read {
                 path: pattern.as_str().into(),
                 source,
             })?,

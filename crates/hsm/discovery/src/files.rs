@@ -19,6 +19,8 @@ const MOST_ENTRIES: usize = 65_536;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Root {
     path: PathBuf,
+    /// The most entries of a directory that are looked at.
+    most: usize,
 }
 
 /// What stands at a place.
@@ -39,7 +41,14 @@ impl Root {
         if !fs::metadata(&path)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Self { path })
+        let most = MOST_ENTRIES;
+        Ok(Self { path, most })
+    }
+
+    /// Looks at fewer entries of a directory.
+    #[cfg(test)]
+    pub(crate) fn with_at_most(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Where a path leads to, below the directory; nothing if it leads nowhere or out.
@@ -72,7 +81,7 @@ impl Root {
         let Some(real) = self.real(path) else {
             return Ok(Vec::new());
         };
-        names(&self.path.join(real), MOST_ENTRIES)
+        names(&self.path.join(real), self.most)
     }
 
     /// Whether there is a directory.

@@ -25,6 +25,5 @@ pub mod uevent;
 pub mod watch;
 
 pub use args::{Arguments, DiscoveryArgs};
-pub use glob::{Pattern, PatternError};
 pub use metrics::Counts;
 pub use run::{StartError, main};

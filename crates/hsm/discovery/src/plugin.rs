@@ -17,15 +17,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use trustplane_hsm_core::usb::by_token;
 use trustplane_process::backoff::Backoff;
 
 use crate::metrics::Counts;
 use crate::watch::Picture;
 use endpoint::Endpoint;
 pub use offer::Offer;
-use offer::{by_token, offers};
+use offer::offers;
 use share::Share;
 use wake::Woken;
 
@@ -50,6 +51,11 @@ pub struct Plugin {
     pub counts: Counts,
 }
 
+/// A part of the plugin broke. Nobody else would do its work, so the process has to start anew.
+#[derive(Debug, thiserror::Error)]
+#[error("a part of the device plugin broke: {0}")]
+pub struct Broken(#[from] JoinError);
+
 /// A resource that is being offered.
 struct Offered {
     offers: watch::Sender<Vec<Offer>>,
@@ -61,15 +67,27 @@ impl Plugin {
     pub const CHECK: Duration = Duration::from_secs(2);
 
     /// Offers what there is until it is told to stop; then all sockets are gone.
-    pub async fn run(self, mut picture: watch::Receiver<Picture>, stop: CancellationToken) {
-        let mut tasks = JoinSet::new();
-        let wake = wake::start(&self.dir, &mut tasks, &stop);
-        let own = self.offer_type(&wake, &mut tasks, &stop);
+    pub async fn run(self, picture: watch::Receiver<Picture>, stop: CancellationToken) -> Result<(), Broken> {
+        let (mut tasks, stop) = (JoinSet::new(), stop.child_token());
+        let ended = self.attend(&mut tasks, picture, &stop).await;
+        stop.cancel();
+        while tasks.join_next().await.is_some() {}
+        ended
+    }
+
+    async fn attend(
+        &self,
+        tasks: &mut JoinSet<()>,
+        mut picture: watch::Receiver<Picture>,
+        stop: &CancellationToken,
+    ) -> Result<(), Broken> {
+        let wake = wake::start(&self.dir, tasks, stop);
+        let own = self.offer_type(&wake, tasks, stop);
         let mut tokens: BTreeMap<String, Offered> = BTreeMap::new();
         loop {
             let devices = picture.borrow_and_update().devices.clone();
             put(&own, offers(&self.node, &devices));
-            let wanted = by_token(&self.node, &devices);
+            let wanted = by_token(&devices);
             tokens.retain(|resource, offered| {
                 let stays = wanted.contains_key(resource);
                 if !stays {
@@ -77,23 +95,22 @@ impl Plugin {
                 }
                 stays
             });
-            for (resource, offers) in wanted {
+            for (resource, tracked) in wanted {
+                let offers = vec![Offer::of(&self.node, tracked)];
                 match tokens.get(&resource) {
                     Some(offered) => put(&offered.offers, offers),
                     None => {
-                        let offered = self.offer(&resource, offers, &wake, &mut tasks, &stop);
+                        let offered = self.offer(&resource, offers, &wake, tasks, stop);
                         tokens.insert(resource, offered);
                     }
                 }
             }
-            while tasks.try_join_next().is_some() {}
             tokio::select! {
-                () = stop.cancelled() => break,
-                changed = picture.changed() => if changed.is_err() { break },
+                () = stop.cancelled() => return Ok(()),
+                changed = picture.changed() => if changed.is_err() { return Ok(()) },
+                broken = broken(tasks) => return Err(broken),
             }
         }
-        stop.cancel();
-        while tasks.join_next().await.is_some() {}
     }
 
     /// Offers the type: our own tokens, and those of the other processes.
@@ -132,6 +149,17 @@ impl Plugin {
     }
 }
 
+/// Waits until a task breaks. Those that have ended as they were told are passed over.
+async fn broken(tasks: &mut JoinSet<()>) -> Broken {
+    loop {
+        match tasks.join_next().await {
+            Some(Err(error)) => return Broken(error),
+            Some(Ok(())) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
 fn put(sender: &watch::Sender<Vec<Offer>>, offers: Vec<Offer>) {
     sender.send_if_modified(|old| {
         let changed = *old != offers;
@@ -140,4 +168,33 @@ fn put(sender: &watch::Sender<Vec<Offer>>, offers: Vec<Offer>) {
         }
         changed
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic in a task is nobody's error until somebody asks for it: the resource would never be offered again.
+    #[tokio::test]
+    async fn a_part_that_panics_is_the_end_of_the_plugin() {
+        let dir = tempfile::tempdir().unwrap();
+        let plugin = Plugin {
+            dir: dir.path().to_owned(),
+            dev: "/dev".to_owned(),
+            resource: "hsm.j5t.io/picohsm".to_owned(),
+            node: "n1".to_owned(),
+            owner: "one".to_owned(),
+            check: Plugin::CHECK,
+            backoff: Backoff::default(),
+            counts: Counts::default(),
+        };
+        let picture: watch::Sender<Picture> = watch::Sender::default();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        tasks.spawn(async { panic!("an endpoint broke") });
+        let stop = CancellationToken::new();
+        let ended = plugin.attend(&mut tasks, picture.subscribe(), &stop).await;
+        let told = ended.unwrap_err().to_string();
+        assert!(told.contains("an endpoint broke"), "{told}");
+    }
 }

@@ -63,7 +63,7 @@ impl<S: Sink> Herald<S> {
         loop {
             let (report, looked) = {
                 let now = picture.borrow_and_update();
-                let report = self.reporter.report(&now.devices, &now.look);
+                let report = self.reporter.report(&now.devices, now.left_out, &now.look);
                 (report, now.look != Look::None)
             };
             let due = match not_before {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use jiff::Timestamp;
-use trustplane_hsm_core::usb::Tracker;
 use trustplane_hsm_core::usb::report::{Cadence, Reporter};
+use trustplane_hsm_core::usb::{PatternError, Tracker};
 use trustplane_kit::clients::{ClientError, Clients, KubeArgs};
 use trustplane_kit::lease::{Fence, Identity};
 use trustplane_process::args;
@@ -18,7 +18,6 @@ use trustplane_process::supervise::SupervisorError;
 
 use crate::args::{Arguments, DiscoveryArgs};
 use crate::eye::Eye;
-use crate::glob::PatternError;
 use crate::metrics::Counts;
 use crate::plugin::Plugin;
 use crate::pod::OwnPod;
@@ -44,7 +43,7 @@ pub enum StartError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The pattern for device files.
-    #[error(transparent)]
+    #[error("the pattern for device files {0}")]
     Pattern(#[from] PatternError),
     /// A part ended.
     #[error(transparent)]

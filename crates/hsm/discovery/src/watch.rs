@@ -34,6 +34,8 @@ const LISTEN: Backoff = Backoff {
 pub struct Picture {
     /// They.
     pub devices: Vec<Tracked>,
+    /// How many more are there than may be used.
+    pub left_out: usize,
     /// How the last look went.
     pub look: Look,
 }
@@ -164,7 +166,11 @@ impl Watcher {
         let devices = self.tracker.devices().to_vec();
         let available = devices.iter().filter(|device| device.available).count();
         self.counts.devices(available, devices.len() - available);
-        let picture = Picture { devices, look };
+        let picture = Picture {
+            devices,
+            left_out: self.tracker.left_out(),
+            look,
+        };
         self.picture.send_if_modified(|old| {
             let changed = *old != picture;
             if changed {
@@ -179,6 +185,12 @@ impl Watcher {
 fn tell(picture: &Picture) {
     if let Look::Failed(error) = &picture.look {
         tracing::warn!(error, "could not look at the node");
+    }
+    if picture.left_out > 0 {
+        tracing::warn!(
+            left_out = picture.left_out,
+            "more devices are there than may be used"
+        );
     }
     for device in &picture.devices {
         let (found, available) = (&device.found, device.available);

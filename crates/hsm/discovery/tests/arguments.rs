@@ -8,24 +8,34 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
-use trustplane_hsm_core::device::read;
+use trustplane_hsm_core::device::{Device, read};
 use trustplane_hsm_core::discovery_set::manifest;
 use trustplane_hsm_core::rules::Rules;
 use trustplane_hsm_discovery::Arguments;
 use trustplane_plan::Owner;
 use trustplane_process::args::parse_from;
 
-/// The arguments of the pods for an HSMDevice, as discovery reads them.
-fn understood(discovery: Value) -> Arguments {
-    let rules = Rules {
+fn rules() -> Rules {
+    Rules {
         namespaces: ["vault".to_owned()].into(),
         dev: "/srv/dev".to_owned(),
         ..Rules::default()
-    };
+    }
+}
+
+/// The arguments of the pods for an HSMDevice, as discovery reads them.
+fn understood(discovery: Value) -> Arguments {
     let spec = json!({"deviceType": "PicoHSM", "discovery": discovery, "maxDevices": 3});
     let spec = serde_json::from_value(spec).unwrap();
-    let device = read("vault", "pico", "u", &spec, &rules).unwrap();
+    let device = read("vault", "pico", &spec, &rules()).unwrap();
+    told(&device).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The arguments of the pods for an HSMDevice, as discovery reads them or refuses them.
+fn told(device: &Device) -> Result<Arguments, String> {
+    let rules = rules();
     let owner = Owner {
         api_version: "hsm.j5t.io/v1alpha1".to_owned(),
         kind: "HSMDevice".to_owned(),
@@ -33,7 +43,7 @@ fn understood(discovery: Value) -> Arguments {
         uid: "u".to_owned(),
         controller: true,
     };
-    let made = manifest(&device, owner, &rules, Duration::from_secs(90), false).unwrap();
+    let made = manifest(device, owner, &rules, Duration::from_secs(90), false).unwrap();
     let container = &made.body()["spec"]["template"]["spec"]["containers"][0];
     let given = container["args"].as_array().unwrap().iter();
     // The kubelet takes two of these for one.
@@ -45,7 +55,66 @@ fn understood(discovery: Value) -> Arguments {
             .any(|variable| variable["name"] == name)
             .then(|| "x".to_owned())
     };
-    parse_from(argv.clone(), told).unwrap_or_else(|error| panic!("{argv:?}: {error}"))
+    parse_from(argv.clone(), told).map_err(|error| format!("{argv:?}: {error}"))
+}
+
+/// A path, mostly one that could be meant as a pattern.
+fn path() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "/dev(/[a-c*?!^.\\[\\]-]{0,4}){0,18}",
+        "/dev/[ -~]{0,20}",
+        "(/host)?/dev/.{0,12}",
+        "/dev/[a-z]{240,260}",
+    ]
+}
+
+fn discovery() -> impl Strategy<Value = Value> {
+    let id = || prop_oneof!["[0-9a-fA-F]{4}", "(0x)?[0-9a-g]{3,5}"];
+    let serial = prop::option::of(prop_oneof![Just(String::new()), ".{0,130}"]);
+    let usb = (id(), id(), serial).prop_map(|(vendor, product, serial)| {
+        let mut usb = json!({"vendorId": vendor, "productId": product});
+        if let Some(serial) = serial {
+            usb["serialNumber"] = serial.into();
+        }
+        usb
+    });
+    let usb = prop::option::of(prop::collection::vec(usb, 0..4));
+    let path = prop::option::of(path());
+    (usb, path, any::<bool>()).prop_map(|(usb, path, auto)| {
+        let mut discovery = json!({"autoDiscovery": auto});
+        if let Some(usb) = usb {
+            discovery["usb"] = usb.into();
+        }
+        if let Some(path) = path {
+            discovery["devicePath"] = json!({"path": path});
+        }
+        discovery
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_an_hsm_device_may_say_discovery_understands(
+        device_type in prop_oneof!["[A-Za-z -]{1,12}", ".{1,70}"], discovery in discovery(), most in any::<i32>(),
+    ) {
+        let spec = json!({"deviceType": device_type, "discovery": discovery, "maxDevices": most});
+        let spec = serde_json::from_value(spec).unwrap();
+        if let Ok(device) = read("vault", "pico", &spec, &rules()) {
+            let told = told(&device);
+            prop_assert!(told.is_ok(), "{}", told.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_discovery_refuses_is_a_fault_of_its_device(path in path()) {
+        let spec = json!({"deviceType": "PicoHSM", "discovery": {"devicePath": {"path": path}}});
+        let spec = serde_json::from_value(spec).unwrap();
+        let read = read("vault", "pico", &spec, &rules());
+        prop_assert_eq!(read.is_ok(), trustplane_hsm_core::usb::Pattern::parse(&path).is_ok());
+        if let Ok(device) = read {
+            prop_assert_eq!(told(&device).unwrap().discovery.selection.path.unwrap().glob, path);
+        }
+    }
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! HSMDevices: each gets a pool and a DaemonSet, whatever generation its manifest is of.
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::hsm::HsmPool;
+use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{DEADLINE, wait_for_some};
 
-use crate::stage::{Stage, device, fixed, pico};
+use crate::quiet::looked_at;
+use crate::stage::{SERIAL, Stage, device, fixed, node, pico, report, second, token};
 
 #[tokio::test]
 async fn a_device_gets_a_pool_and_a_daemon_set_that_belong_to_it() -> Result<()> {
@@ -62,15 +64,41 @@ async fn manifests_of_all_generations_make_the_same_objects() -> Result<()> {
     ];
     let mut made = Vec::new();
     for (n, spec) in generations.into_iter().enumerate() {
-        let name = format!("generation-{n}");
+        let (name, place) = (format!("generation-{n}"), format!("node-{n}"));
         device(&stage.sandbox, &name, spec).await?;
         let set: DaemonSet = stage.there(&format!("{name}-discovery")).await?;
-        let spec = serde_json::to_string(&set.spec)?;
-        made.push(spec.replace(&name, "device"));
+        node(&stage.sandbox, &name, &place, &report(&name, &[token(SERIAL)])).await?;
+        let agent: Deployment = stage.there(&format!("hsm-agent-{name}-{SERIAL}")).await?;
+        let both = serde_json::to_string(&(&set.spec, &agent.spec))?;
+        // The only argument that says how old a manifest is; nothing is done with it.
+        let both = both.replace("\"--slot-id=0\",", "");
+        made.push(both.replace(&name, "device").replace(&place, "node"));
     }
     assert_eq!(made[0], made[1]);
     assert_eq!(made[1], made[2]);
     stage.kill(running).await
+}
+
+/// Not even if we have the rights: the admin has not listed it.
+#[tokio::test]
+async fn a_namespace_that_is_not_listed_is_neither_read_nor_written() -> Result<()> {
+    let mut stage = Stage::new("unlisted").await?;
+    let looks = stage.count_looks();
+    let elsewhere = second(&stage, "unlisted-other").await?;
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    device(&elsewhere, "pico", pico()).await?;
+    let (instance, running) = stage.start("first").await?;
+    device(&stage.sandbox, "pico", pico()).await?;
+    stage.there::<DaemonSet>("pico-discovery").await?;
+    looked_at(&looks, 30).await?;
+    stage.kill(running).await?;
+    let there = mark
+        .since()
+        .await?
+        .by(&instance)
+        .in_namespace(elsewhere.namespace());
+    assert!(there.events().is_empty(), "{}", there.story());
+    Ok(())
 }
 
 #[tokio::test]

@@ -57,8 +57,7 @@ fn play(
     let (callers, called) = watch::channel(None);
     let mut setup = stage.setup.clone();
     let home = stage.sandbox.namespace().to_owned();
-    setup.rules.namespaces.insert(home.clone());
-    setup.rules.manager_namespace = home;
+    setup.rules.namespaces.insert(home);
     let options = Options {
         clock,
         resync: Some(resync),

@@ -59,8 +59,7 @@ pub fn play(setup: Setup, options: Options) -> InProcess {
     InProcess::new(move |config| {
         let mut setup = setup.clone();
         let home = config.default_namespace.clone();
-        setup.rules.namespaces.insert(home.clone());
-        setup.rules.manager_namespace = home;
+        setup.rules.namespaces.insert(home);
         let options = Options {
             resync: Some(Duration::from_secs(1)),
             ..options.clone()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, TEST_MODE_ANNOTATION};
-use trustplane_api::hsm::{DEVICE, POOL};
+use trustplane_api::hsm::{DEVICE, HsmPoolSpec, POOL};
 use trustplane_plan::{
     Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedSet, Owner, Plan, Propagation,
     Severity, Step, Target, converge, converge_set,
@@ -24,6 +24,8 @@ pub struct DeviceInput {
     pub device: DeviceView,
     /// The pool of its name ([`pool_name`]), if there is one.
     pub pool: Option<PoolView>,
+    /// All pools that are for it.
+    pub pools: Vec<PoolView>,
     /// DaemonSets that are for it or have the name of its own.
     pub live: Vec<(Kind, Meta)>,
     /// Whether `live` is all there is.
@@ -41,12 +43,6 @@ pub fn decide_device(input: &DeviceInput, rules: &Rules, fingerprinter: &Fingerp
     let Some(owner) = Owner::controller(&DEVICE, meta, namespace).filter(|_| !meta.is_terminating()) else {
         return plan;
     };
-    if let Err(faults) = &input.device.read
-        && faults.is_unserved()
-    {
-        plan.push(tell(meta, "NotServed", &faults.to_string()));
-        return plan;
-    }
     pool(&mut plan, input, owner.clone(), fingerprinter);
     if let Ok(device) = &input.device.read {
         daemon_set(&mut plan, input, device, owner, rules, fingerprinter);
@@ -139,9 +135,12 @@ fn replace(target: Target, live: &Meta) -> Step {
     })
 }
 
+/// The shortest grace period of all its pools: each of them would take a longer silence for a loss.
 fn grace(input: &DeviceInput) -> Duration {
-    let pool = input.pool.as_ref().map(|pool| pool.spec.clone());
-    grace_period(&pool.unwrap_or_default())
+    let graces = input.pools.iter().map(|pool| grace_period(&pool.spec));
+    graces
+        .min()
+        .unwrap_or_else(|| grace_period(&HsmPoolSpec::default()))
 }
 
 /// Notes are told again with every look; equal ones become one event.

@@ -12,6 +12,7 @@ fn input(spec: &HsmDeviceSpec) -> DeviceInput {
     DeviceInput {
         device: view("hsm", "pico", spec),
         pool: None,
+        pools: Vec::new(),
         live: Vec::new(),
         complete: true,
     }
@@ -41,6 +42,7 @@ fn after(input: &DeviceInput, cluster: &mut Cluster) -> DeviceInput {
         ..pool_view("hsm", "pico", HsmPoolStatus::default())
     });
     DeviceInput {
+        pools: pool.iter().cloned().collect(),
         pool,
         live: live.into_iter().filter(|(kind, _)| *kind == DAEMON_SET).collect(),
         ..input.clone()
@@ -138,10 +140,41 @@ fn w12_discovery_is_told_which_device_it_is_for_and_what_to_look_for() {
 #[test]
 fn the_grace_period_of_the_pool_reaches_discovery() {
     let mut input = input(&pico());
+    assert!(daemon_set(&input).to_string().contains("\"--grace-period=300\""));
     let mut pool = pool_view("hsm", "pico", HsmPoolStatus::default());
     pool.spec.grace_period = "90s".to_owned();
+    input.pools = vec![pool.clone()];
     input.pool = Some(pool);
-    assert!(daemon_set(&input).to_string().contains("--grace-period=90"));
+    assert!(daemon_set(&input).to_string().contains("\"--grace-period=90\""));
+}
+
+#[test]
+fn discovery_beats_for_the_most_impatient_of_its_pools() {
+    let mut input = input(&pico());
+    let pools = ["5m", "30s", "90s"].map(|grace| {
+        let mut pool = pool_view("hsm", "pico", HsmPoolStatus::default());
+        pool.spec.grace_period = grace.to_owned();
+        pool
+    });
+    input.pool = Some(pools[0].clone());
+    input.pools = pools.into();
+    assert!(daemon_set(&input).to_string().contains("\"--grace-period=30\""));
+}
+
+/// The type is known by any of its names; its resource has the one that was written, as in the original.
+#[test]
+fn the_resource_of_a_type_is_what_people_have_called_it() {
+    for (given, resource) in [
+        ("SmartCardHSM", "hsm.j5t.io/smartcardhsm"),
+        ("SmartCard-HSM", "hsm.j5t.io/smartcard-hsm"),
+        ("Pico-HSM", "hsm.j5t.io/pico-hsm"),
+    ] {
+        let spec = spec(json!({"deviceType": given}));
+        let made = daemon_set(&input(&spec)).to_string();
+        assert!(made.contains(&format!("\"--resource={resource}\"")), "{made}");
+        let numbers = if given.starts_with("Pico") { "2e8a" } else { "04e6" };
+        assert!(made.contains(numbers), "{made}");
+    }
 }
 
 #[test]
@@ -202,14 +235,6 @@ fn a_faulty_device_has_a_pool_that_can_say_so_and_its_daemon_set_stays() {
     assert_eq!(steps(&decide(&rest)), [""; 0]);
     input.device.meta.deleted = Some("2026-01-01T00:00:00Z".parse().unwrap());
     assert_eq!(steps(&decide(&input)), [""; 0]);
-}
-
-#[test]
-fn a_device_of_a_namespace_that_is_not_served_makes_nothing_but_a_note() {
-    let mut input = input(&pico());
-    input.device = view("kube-system", "pico", &pico());
-    let plan = decide(&input);
-    assert!(matches!(&plan.steps[..], [Step::Tell(note)] if note.reason == "NotServed"));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What to do about a pool.
 
+mod problems;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -14,7 +16,7 @@ use crate::pool::{
     Claim, Past, Picture, PoolDevice, Situation, bounded, device_names, grace_period, info, whole_second,
 };
 
-/// The most characters of a message.
+/// The most bytes of a message.
 const LONGEST: usize = 900;
 
 /// Everything that a decision about a pool rests on.
@@ -126,6 +128,7 @@ impl Round<'_> {
         ledger.problem("InvalidDevice", "Invalid", &self.invalid());
         ledger.problem("DeviceWarning", "Warning", &self.warnings());
         ledger.problem("Conflict", "Claimed", &self.conflicts());
+        ledger.problem("DuplicateSerial", "Duplicate", &self.duplicates());
         ledger.pins(&status);
         notes.extend(ledger.notes);
         // Both are the same JSON.
@@ -152,60 +155,6 @@ impl Round<'_> {
             &self.input.status,
             wish,
         ));
-    }
-
-    /// Why nothing can be said of the pool as a whole.
-    fn faults(&self, names: &[String]) -> Vec<String> {
-        if names.is_empty() {
-            return vec!["the pool is for no HSMDevice".to_owned()];
-        }
-        let exists = |name: &&String| {
-            let mut devices = self.input.devices.iter();
-            devices.any(|device| device.device.meta.object.name() == name.as_str())
-        };
-        let missing = names.iter().filter(|name| !exists(name));
-        let mut faults: Vec<String> = missing
-            .map(|name| format!("there is no HSMDevice {name}"))
-            .collect();
-        faults.extend(self.invalid().into_iter().map(|(_, text)| text));
-        faults
-    }
-
-    fn invalid(&self) -> Vec<(&PoolDevice, String)> {
-        let faulty = |device: &'_ PoolDevice| device.device.read.as_ref().err().map(ToString::to_string);
-        let devices = self.input.devices.iter();
-        devices
-            .filter_map(|device| Some((device, faulty(device)?)))
-            .collect()
-    }
-
-    fn warnings(&self) -> Vec<(&PoolDevice, String)> {
-        let warned = |device: &'_ PoolDevice| {
-            let device = device.device.read.as_ref().ok()?;
-            (!device.warnings.is_empty()).then(|| device.warnings.join("; "))
-        };
-        let devices = self.input.devices.iter();
-        devices
-            .filter_map(|device| Some((device, warned(device)?)))
-            .collect()
-    }
-
-    fn conflicts(&self) -> Vec<(&PoolDevice, String)> {
-        let conflicts = self.picture.conflicts.iter().filter_map(|conflict| {
-            let text = format!(
-                "the token {:?} on node {} belongs to the HSMDevice {}, which is older",
-                bounded(&conflict.serial, 64),
-                conflict.node,
-                conflict.holder
-            );
-            Some((self.device(&conflict.device)?, text))
-        });
-        conflicts.collect()
-    }
-
-    fn device(&self, name: &str) -> Option<&PoolDevice> {
-        let mut devices = self.input.devices.iter();
-        devices.find(|device| device.device.meta.object.name() == name)
     }
 
     /// What has become of agents since.

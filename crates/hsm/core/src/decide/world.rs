@@ -20,7 +20,6 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 
 pub(crate) fn rules() -> Rules {
     Rules {
-        manager_namespace: "trustplane".to_owned(),
         namespaces: ["hsm", "pins", "other"].map(str::to_owned).into(),
         host_directories: vec!["/var/lib/softhsm".to_owned()],
         ..Rules::default()
@@ -64,7 +63,7 @@ pub(crate) fn soft(tokens: Value) -> HsmDeviceSpec {
 
 pub(crate) fn view(namespace: &str, name: &str, spec: &HsmDeviceSpec) -> DeviceView {
     let meta = device_meta(namespace, name);
-    let read = read(namespace, name, &meta.uid, spec, &rules());
+    let read = read(namespace, name, spec, &rules());
     DeviceView { meta, read }
 }
 

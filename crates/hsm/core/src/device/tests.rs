@@ -5,7 +5,7 @@ use crate::decide::world::{rules, spec};
 use crate::usb::{UsbId, UsbMatch};
 
 fn device(value: Value) -> Result<Device, Faults> {
-    read("hsm", "pico", "u1", &spec(value), &rules())
+    read("hsm", "pico", &spec(value), &rules())
 }
 
 fn faults(value: Value) -> Vec<String> {
@@ -81,11 +81,77 @@ fn a_usb_selector_is_checked_field_by_field() {
             "spec.discovery.usb.serial: no such field",
         ),
         (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""}),
-            "spec.discovery.usb.serialNumber: must have 1 to 128 characters",
+            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": "x".repeat(129)}),
+            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
+        ),
+        (
+            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": 7}),
+            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
         ),
     ] {
         assert_eq!(faults(usb(selector.clone())), [fault], "{selector}");
+    }
+}
+
+#[test]
+fn what_is_empty_in_a_manifest_of_the_original_says_nothing() {
+    let any = json!({"vendorId": "20a0", "productId": "4230", "serialNumber": ""});
+    assert_eq!(
+        selection(usb(json!([any])))
+            .usb
+            .iter()
+            .map(|usb| usb.serial.clone())
+            .collect::<Vec<_>>(),
+        [None]
+    );
+    let none = json!({"deviceType": "PicoHSM", "discovery": {"usb": [], "autoDiscovery": true}});
+    let auto = json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": true}});
+    assert_eq!(selection(none), selection(auto));
+    let none = json!({"deviceType": "PicoHSM", "discovery": {"usb": [], "devicePath": {"path": "/dev/a"}}});
+    assert_eq!(
+        (selection(none.clone()).usb, selection(none).auto),
+        (vec![], None)
+    );
+}
+
+#[test]
+fn a_path_that_no_node_understands_is_a_fault() {
+    let path = |path: &str| json!({"deviceType": "PicoHSM", "discovery": {"devicePath": {"path": path}}});
+    let steps = "must have 1 to 16 steps below /dev, none of them empty, `.` or `..`";
+    let deep = format!("/dev{}", "/a".repeat(17));
+    for (given, rule) in [
+        ("/dev/tty[", "must close each bracket in its step"),
+        ("/dev/a//b", steps),
+        ("/dev/a/", steps),
+        ("/dev/../etc", steps),
+        (deep.as_str(), steps),
+        ("/etc/passwd", "must be a path below /dev"),
+    ] {
+        let fault = format!("spec.discovery.devicePath.path: {rule}");
+        assert_eq!(faults(path(given)), [fault], "{given}");
+    }
+}
+
+#[test]
+fn a_node_selector_has_keys_and_values_of_labels() {
+    let with = |key: &str, value: &str| json!({"deviceType": "PicoHSM", "nodeSelector": {key: value}});
+    for (key, value) in [("a", ""), ("kubernetes.io/hostname", "n1"), ("a.b-c/d_e.f", "G")] {
+        assert!(device(with(key, value)).is_ok(), "{key}");
+    }
+    let long = format!("{}/x", "a".repeat(254));
+    for (key, value) in [
+        ("", ""),
+        ("/a", ""),
+        ("a/", ""),
+        ("a/b/c", ""),
+        ("A b/c", ""),
+        ("-a/b", ""),
+        ("UPPER/b", ""),
+        (long.as_str(), ""),
+        ("a", "b c"),
+    ] {
+        let told = faults(with(key, value));
+        assert!(told[0].starts_with("spec.nodeSelector: "), "{key}: {told:?}");
     }
 }
 
@@ -109,7 +175,7 @@ fn a_device_without_discovery_looks_for_its_type() {
 }
 
 #[test]
-fn names_of_types_are_made_one() {
+fn a_type_is_looked_for_by_any_of_its_names_and_keeps_the_one_that_was_given() {
     for (given, known) in [
         ("SmartCardHSM", "SmartCard-HSM"),
         ("SmartCard-HSM", "SmartCard-HSM"),
@@ -117,7 +183,9 @@ fn names_of_types_are_made_one() {
         ("Generic", "Generic"),
         ("Acme 3000", "Acme 3000"),
     ] {
-        assert_eq!(device(json!({"deviceType": given})).unwrap().device_type, known);
+        assert_eq!(device(json!({"deviceType": given})).unwrap().device_type, given);
+        let auto = selection(json!({"deviceType": given})).auto;
+        assert_eq!(auto, Some(AutoMatch::of_type(known)));
     }
     assert_eq!(
         faults(json!({"deviceType": " "})),
@@ -163,18 +231,6 @@ fn what_is_deprecated_or_not_enough_is_warned_of() {
         ["spec.pkcs11.pinSecret is absent, so no agent is made"]
     );
     assert_eq!(no_pin.opening, None);
-}
-
-#[test]
-fn only_namespaces_that_the_admin_lists_are_served() {
-    let spec = spec(json!({"deviceType": "PicoHSM"}));
-    let refused = read("kube-system", "pico", "u", &spec, &rules()).unwrap_err();
-    assert!(refused.is_unserved());
-    assert_eq!(
-        refused.to_string(),
-        "HSMDevices of the namespace kube-system are not served: the admin has to list it"
-    );
-    assert!(!device(usb(json!(1))).unwrap_err().is_unserved());
 }
 
 #[test]
@@ -299,13 +355,13 @@ fn a_directory_of_the_node_is_never_in_the_way_of_the_agent() {
         "/proc/1",
     ] {
         let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        let faults = read("hsm", "d", "u", &spec, &everything).unwrap_err();
+        let faults = read("hsm", "d", &spec, &everything).unwrap_err();
         let wanted = "spec.discovery.static[0].hostDirectories[0].path: must not be in the way of directories of the agent";
         assert_eq!(faults.texts(), [wanted], "{path}");
     }
     for path in ["/srv/tokens", "/tmp/tokens", "/run/tpm"] {
         let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        assert!(read("hsm", "d", "u", &spec, &everything).is_ok(), "{path}");
+        assert!(read("hsm", "d", &spec, &everything).is_ok(), "{path}");
     }
 }
 
@@ -323,14 +379,14 @@ fn a_static_token_takes_the_library_of_the_device_or_its_own() {
     let mut none = fixed(json!({}));
     none["pkcs11"]["libraryPath"] = Value::Null;
     let none: HsmDeviceSpec = spec(none);
-    let faults = read("hsm", "d", "u", &none, &rules()).unwrap_err();
+    let faults = read("hsm", "d", &none, &rules()).unwrap_err();
     let wanted = "spec.discovery.static[0].libraryPath: must be given, here or as spec.pkcs11.libraryPath";
     assert_eq!(faults.texts(), [wanted]);
     let with_default = Rules {
         library: Some("/default.so".to_owned()),
         ..rules()
     };
-    assert!(read("hsm", "d", "u", &none, &with_default).is_ok());
+    assert!(read("hsm", "d", &none, &with_default).is_ok());
 }
 
 #[test]

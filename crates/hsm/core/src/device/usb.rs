@@ -9,8 +9,8 @@ use crate::usb::{UsbId, UsbMatch};
 const MOST: usize = 64;
 
 impl Reader<'_> {
-    /// Both shapes. The schema cannot say them, so nothing of it can be trusted.
-    pub(super) fn usb(&mut self, usb: &Value) -> Vec<UsbMatch> {
+    /// Both shapes, a list with at least so many selectors. The schema cannot say them, so nothing of it can be trusted.
+    pub(super) fn usb(&mut self, usb: &Value, least: usize) -> Vec<UsbMatch> {
         let field = "spec.discovery.usb";
         let selectors: Vec<(String, &Value)> = match usb {
             Value::Object(_) => {
@@ -18,7 +18,7 @@ impl Reader<'_> {
                     .push("spec.discovery.usb as an object is deprecated: use a list".to_owned());
                 vec![(field.to_owned(), usb)]
             }
-            Value::Array(list) if (1..=MOST).contains(&list.len()) => {
+            Value::Array(list) if (least..=MOST).contains(&list.len()) => {
                 let named = |(n, item)| (format!("{field}[{n}]"), item);
                 list.iter().enumerate().map(named).collect()
             }
@@ -50,11 +50,10 @@ impl Reader<'_> {
         let product = self.number(field, "productId", selector);
         let serial = match selector.get("serialNumber") {
             None => None,
-            Some(Value::String(serial)) if (1..=128).contains(&serial.chars().count()) => {
-                Some(serial.clone())
-            }
+            Some(Value::String(serial)) if serial.is_empty() => None,
+            Some(Value::String(serial)) if serial.chars().count() <= 128 => Some(serial.clone()),
             Some(_) => {
-                let rule = "must have 1 to 128 characters";
+                let rule = "must be a text of at most 128 characters";
                 self.faults.add(&format!("{field}.serialNumber"), rule);
                 None
             }

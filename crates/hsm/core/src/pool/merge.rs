@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::picture::Sighting;
 use super::{Claim, Past, PoolDevice, info};
+use crate::usb::serial_key;
 
 /// A token that two HSMDevices want.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,13 +40,14 @@ pub(super) fn settle(sightings: &mut [Sighting], devices: &[PoolDevice], claims:
     let mut holders: BTreeMap<(String, String), Age> = BTreeMap::new();
     let mut claim = |node: &str, serial: &str, age: &Age| {
         let holder = holders
-            .entry((node.to_owned(), serial.to_owned()))
+            .entry((node.to_owned(), serial_key(serial)))
             .or_insert_with(|| age.clone());
         if age < holder {
             *holder = age.clone();
         }
     };
-    for sighting in sightings.iter().filter(|sighting| is_claim(sighting)) {
+    let holds = |sighting: &&Sighting| is_claim(sighting) || sighting.is_unheard();
+    for sighting in sightings.iter().filter(holds) {
         if let (Some(serial), Some(age)) = (&sighting.serial, ages.get(sighting.device.as_str())) {
             claim(&sighting.node, serial, age);
         }
@@ -61,7 +63,7 @@ pub(super) fn settle(sightings: &mut [Sighting], devices: &[PoolDevice], claims:
         let (Some(serial), Some(age)) = (&sighting.serial, ages.get(sighting.device.as_str())) else {
             continue;
         };
-        let holder = holders.get(&(sighting.node.clone(), serial.clone()));
+        let holder = holders.get(&(sighting.node.clone(), serial_key(serial)));
         let Some(holder) = holder.filter(|holder| **holder != *age) else {
             continue;
         };
@@ -87,8 +89,9 @@ fn is_claim(sighting: &Sighting) -> bool {
 
 /// Makes one token of all that have its serial number, in a fixed order.
 ///
-/// - On several nodes: the one that had it keeps it, for as long as it says so; otherwise the one that saw it last has it. A node
-///   that lies about a token of another one does not get its agent, and with that its PIN.
+/// - On several nodes: the one that had it keeps it until it says that it is gone, or has not been heard for the grace period; then
+///   the one that saw it last has it. A node that lies about a token of another one does not get its agent, and with that its
+///   PIN, not even while that one starts anew.
 /// - Several on one node cannot be told apart, so all stay and are marked.
 /// - One that is lost is kept only if it is nowhere else, and only where it was lost last.
 pub(super) fn once(sightings: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
@@ -104,7 +107,7 @@ pub(super) fn once(sightings: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
                 } else {
                     String::new()
                 };
-                let key = (sighting.is_static(), scope, serial.clone());
+                let key = (sighting.is_static(), scope, serial_key(serial));
                 groups.entry(key).or_default().push(sighting);
             }
             _ => tokens.push(sighting),
@@ -117,9 +120,10 @@ pub(super) fn once(sightings: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
 }
 
 fn placed(group: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
-    let mut there = group.iter().filter(|token| token.available);
-    let holder = there.find(|token| past.counted(&token.place()));
-    let holder = holder.map(|token| token.node.clone());
+    let held = |token: &&Sighting| past.counted(&token.place());
+    let there = group.iter().filter(|token| token.available).find(held);
+    let unheard = || group.iter().filter(|token| token.is_unheard()).find(held);
+    let holder = there.or_else(unheard).map(|token| token.node.clone());
     let newest = |available: bool| {
         let candidates = group.iter().filter(|token| token.available == available);
         // Of two at one time the first by name, so that the choice lasts.
@@ -136,8 +140,10 @@ fn placed(group: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
         let last = newest(false).unwrap_or_default();
         return group.into_iter().filter(|token| token.node == last).collect();
     };
-    let mut there: Vec<Sighting> = group.into_iter().filter(|token| token.available).collect();
-    let count = there.iter().filter(|token| token.node == node).count();
+    let is_kept = |token: &Sighting| token.available || (token.is_unheard() && token.node == node);
+    let mut there: Vec<Sighting> = group.into_iter().filter(is_kept).collect();
+    let twins = there.iter().filter(|token| token.available && token.node == node);
+    let count = twins.count();
     for token in &mut there {
         if token.node != node {
             token.available = false;

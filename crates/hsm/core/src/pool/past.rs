@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus, ReportingPod};
 
 use super::info;
+use crate::usb::serial_key;
 
 /// Where a token is: HSMDevice, node, serial number and device file.
 pub(crate) type Place = (String, String, Option<String>, String);
@@ -35,15 +36,20 @@ impl<'a> Past<'a> {
         (was_there(before) == available).then_some(before.last_seen)
     }
 
-    /// Whether a token was at this place, by what counted then.
+    /// Whether a token was at this place, by what counted then, and its node has not said since that it is gone.
     pub fn counted(&self, place: &Place) -> bool {
         let same_node = |(before, _): &(&Place, &&AggregatedDevice)| {
-            before.0 == place.0 && before.1 == place.1 && before.2 == place.2
+            before.0 == place.0 && before.1 == place.1 && is_same(&before.2, &place.2)
         };
         self.tokens
             .iter()
             .filter(same_node)
-            .any(|(_, token)| token.available)
+            .any(|(_, token)| token.available || is_unheard(token))
+    }
+
+    /// Whether a token was listed at this place.
+    pub fn has(&self, place: &Place) -> bool {
+        self.tokens.contains_key(place)
     }
 
     pub fn tokens(&self) -> impl Iterator<Item = (&Place, &'a AggregatedDevice)> {
@@ -52,8 +58,8 @@ impl<'a> Past<'a> {
 
     /// The token with this serial number as it was, wherever that was; the one that was there, if there were several.
     pub fn token(&self, device: &str, serial: Option<&str>) -> Option<&'a AggregatedDevice> {
-        let serial = serial?;
-        let is_it = |place: &Place| place.0 == device && place.2.as_deref() == Some(serial);
+        let serial = Some(serial?.to_owned());
+        let is_it = |place: &Place| place.0 == device && is_same(&place.2, &serial);
         let mut known = self.tokens.iter().filter(|(place, _)| is_it(place));
         let first = known.clone().next();
         let there = known.find(|(_, token)| token.available);
@@ -63,6 +69,16 @@ impl<'a> Past<'a> {
     pub fn pod(&self, name: &str) -> Option<&'a ReportingPod> {
         self.pods.get(name).copied()
     }
+}
+
+/// Whether two serial numbers are one.
+fn is_same(one: &Option<String>, other: &Option<String>) -> bool {
+    one.as_deref().map(serial_key) == other.as_deref().map(serial_key)
+}
+
+/// Whether the node of a token has not said what became of it.
+pub(crate) fn is_unheard(token: &AggregatedDevice) -> bool {
+    token.device_info.contains_key(info::UNHEARD)
 }
 
 /// Whether a token was reported as there, even if it did not count.

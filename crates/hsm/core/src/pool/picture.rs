@@ -7,14 +7,17 @@ use jiff::Timestamp;
 use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
 use trustplane_plan::{Deadline, Plan};
 
-use super::past::{Place, was_there};
-use super::report::{Checked, check};
+use super::past::Place;
+use super::report::{Checked, MOST_TOKENS, check};
 use super::{Claim, Conflict, Past, PodView, PoolDevice, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};
 
 /// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
 const AHEAD: &str =
     "the clock of the node is ahead of ours by more than the grace period, so its report does not count";
+/// What is said of a pod whose report is old. Whether the pod is silent or its node's clock is wrong cannot be told from here.
+const BEHIND: &str =
+    "the report is older than the grace period: the pod is silent, or the clock of the node is behind ours";
 
 /// What a picture is made from.
 pub(crate) struct Situation<'a> {
@@ -54,6 +57,8 @@ pub(crate) struct Picture {
     pub completed: usize,
     /// How many of these have failed.
     pub failed: usize,
+    /// HSMDevices and nodes of which all is known: what such a node does not tell of is gone.
+    pub known: BTreeSet<(String, String)>,
 }
 
 impl Sighting {
@@ -70,6 +75,11 @@ impl Sighting {
         self.info
             .get(info::DISCOVERY_TYPE)
             .is_some_and(|how| how == info::STATIC)
+    }
+
+    /// Whether its node has had it, is not heard, and has not said that it is gone.
+    pub fn is_unheard(&self) -> bool {
+        self.info.contains_key(info::UNHEARD)
     }
 }
 
@@ -96,7 +106,7 @@ impl Picture {
         picture
             .pods
             .sort_by(|one, other| one.pod_name.cmp(&other.pod_name));
-        situation.remember(&mut sightings);
+        situation.remember(&mut sightings, &picture.known);
         sightings.retain(|sighting| {
             let lost = Deadline::after(sighting.since, situation.grace);
             sighting.available || !lost.has_passed(situation.now, plan)
@@ -118,7 +128,7 @@ impl Situation<'_> {
         {
             return tokens.iter().map(|token| self.fixed(name, token)).collect();
         }
-        let most = read.and_then(|device| device.max_devices);
+        let most = self.most(name);
         let Some(set) = &device.daemon_set else {
             return Vec::new();
         };
@@ -140,7 +150,12 @@ impl Situation<'_> {
         }
         let mut sightings = Vec::new();
         for (node, voice) in voices {
-            let Some(Ok(report)) = &voice.heard else { continue };
+            let Some(Ok(report)) = voice.heard.as_ref().filter(|_| !voice.ahead) else {
+                continue;
+            };
+            if voice.knows_all(report) {
+                picture.known.insert((name.to_owned(), node.to_owned()));
+            }
             picture.fresh += usize::from(voice.fresh);
             picture.completed += usize::from(voice.fresh && report.status == DiscoveryStatus::Completed);
             picture.failed += usize::from(voice.fresh && report.status == DiscoveryStatus::Error);
@@ -149,7 +164,16 @@ impl Situation<'_> {
         sightings
     }
 
-    fn voice<'a>(&self, pod: &'a PodView, device: &str, most: Option<usize>, plan: &mut Plan) -> Voice<'a> {
+    /// How many tokens of a node are listed for an HSMDevice.
+    pub(super) fn most(&self, device: &str) -> usize {
+        let mut devices = self.devices.iter();
+        let device = devices.find(|one| one.device.meta.object.name() == device);
+        let read = device.and_then(|device| device.device.read.as_ref().ok());
+        let most = read.and_then(|device| device.max_devices);
+        most.unwrap_or(MOST_TOKENS).min(MOST_TOKENS)
+    }
+
+    fn voice<'a>(&self, pod: &'a PodView, device: &str, most: usize, plan: &mut Plan) -> Voice<'a> {
         let node = pod.node.as_deref().unwrap_or_default();
         let report = pod.report.as_deref().filter(|_| !node.is_empty());
         let heard = report.map(|text| check(text, device, node, most));
@@ -176,7 +200,13 @@ impl Situation<'_> {
     fn reporting(&self, voice: &Voice<'_>) -> ReportingPod {
         let (status, found, error) = match &voice.heard {
             Some(Ok(report)) if voice.ahead => ("error", report.tokens.len(), Some(AHEAD.to_owned())),
-            Some(Ok(report)) => (word(report.status), report.tokens.len(), report.error.clone()),
+            Some(Ok(report)) => {
+                let error = match voice.fresh {
+                    true => report.error.clone(),
+                    false => Some(BEHIND.to_owned()),
+                };
+                (word(report.status), report.tokens.len(), error)
+            }
             Some(Err(error)) => ("error", 0, Some(error.clone())),
             None => (state(&voice.pod.phase), 0, None),
         };
@@ -219,17 +249,20 @@ impl Situation<'_> {
             let told = token.seen.filter(|seen| *seen <= self.now);
             let since = match (token.available, voice.fresh) {
                 (true, true) => before.or(told),
-                // When that was nobody knows, so it is when we noticed.
-                (true, false) if voice.ahead => before,
-                // A node that is silent has lost its tokens when it should have been heard.
-                (true, false) => Some(stale_since),
+                // A node that is silent has lost its tokens when it should have been heard. One whose clock is behind moves that
+                // time with each report.
+                (true, false) => before.or(Some(stale_since)),
                 // It may have come back and gone again.
                 (false, _) => before.max(told),
             };
             sighting.since = whole_second(since.unwrap_or(self.now));
             sighting
         });
-        tokens.collect()
+        // What was given up is not lost anew with each old report.
+        let known = self.past.pod(&voice.pod.name).is_some();
+        tokens
+            .filter(|token| voice.fresh || !known || self.past.has(&token.place()))
+            .collect()
     }
 
     fn fixed(&self, device: &str, token: &Fixed) -> Sighting {
@@ -253,51 +286,14 @@ impl Situation<'_> {
         sighting.since = whole_second(before.unwrap_or(self.now));
         sighting
     }
-
-    /// Adds what was known and is no longer told: it is lost now, unless it was before.
-    fn remember(&self, sightings: &mut Vec<Sighting>) {
-        let mut known: BTreeSet<(String, Option<String>, String)> = BTreeSet::new();
-        let mut places = BTreeSet::new();
-        for sighting in sightings.iter() {
-            places.insert(sighting.place());
-            let at = |node: &str| (sighting.device.clone(), sighting.serial.clone(), node.to_owned());
-            if sighting.serial.is_some() {
-                known.insert(at(&sighting.node));
-                // It is somewhere: then it is nowhere else.
-                known.extend(sighting.available.then(|| at("")));
-            }
-        }
-        for (place, before) in self.past.tokens() {
-            let (device, node, serial, path) = place;
-            let at = |node: &str| (device.clone(), serial.clone(), node.to_owned());
-            let is_static = before
-                .device_info
-                .get(info::DISCOVERY_TYPE)
-                .is_some_and(|how| how == info::STATIC);
-            let is_told = places.contains(place)
-                || (serial.is_some() && (known.contains(&at(node)) || known.contains(&at(""))));
-            if is_told || is_static || !self.names.contains(device) {
-                continue;
-            }
-            let since = if was_there(before) {
-                self.now
-            } else {
-                before.last_seen
-            };
-            sightings.push(Sighting {
-                device: device.clone(),
-                node: node.clone(),
-                path: path.clone(),
-                serial: serial.clone(),
-                info: theirs(&before.device_info),
-                available: false,
-                since: whole_second(since),
-            });
-        }
-    }
 }
 
 impl Voice<'_> {
+    /// Whether what it does not tell of is gone: it has looked at everything, or has been silent for the grace period.
+    fn knows_all(&self, report: &Checked) -> bool {
+        !self.fresh || report.status == DiscoveryStatus::Completed
+    }
+
     /// Whether it speaks for its node: of two pods the one that stays, and that was heard last.
     fn is_better_than(&self, other: Option<&Self>) -> bool {
         let rank = |voice: &Self| {
@@ -311,14 +307,6 @@ impl Voice<'_> {
         };
         !self.node.is_empty() && other.is_none_or(|other| rank(self) > rank(other))
     }
-}
-
-/// What the node has said of a token.
-fn theirs(given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let theirs = given
-        .iter()
-        .filter(|(key, _)| !info::OURS.contains(&key.as_str()));
-    theirs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 fn word(status: DiscoveryStatus) -> &'static str {

@@ -11,7 +11,7 @@ use super::info;
 use crate::usb::access::is_nonsense;
 use crate::usb::report::LARGEST;
 
-/// The most tokens of a report.
+/// The most tokens of a node, whatever its HSMDevice allows.
 pub(crate) const MOST_TOKENS: usize = 64;
 /// The most bytes of a serial number. USB has 126 characters.
 const LONGEST_SERIAL: usize = 512;
@@ -19,9 +19,9 @@ const LONGEST_SERIAL: usize = 512;
 const LONGEST_PATH: usize = 256;
 /// The most things that are said of a token besides.
 const MOST_INFO: usize = 24;
-/// The most characters of a name among them.
+/// The most bytes of a name among them.
 const LONGEST_KEY: usize = 63;
-/// The most characters of any other text.
+/// The most bytes of any other text.
 const LONGEST_TEXT: usize = 256;
 
 /// A report that can be used.
@@ -48,7 +48,7 @@ pub(crate) struct Reported {
 }
 
 /// Checks the report of a pod that runs on `node` for `device`; at most `most` tokens are taken.
-pub(crate) fn check(text: &str, device: &str, node: &str, most: Option<usize>) -> Result<Checked, String> {
+pub(crate) fn check(text: &str, device: &str, node: &str, most: usize) -> Result<Checked, String> {
     if text.len() > LARGEST {
         return Err(format!("the report has more than {LARGEST} bytes"));
     }
@@ -77,9 +77,9 @@ pub(crate) fn check(text: &str, device: &str, node: &str, most: Option<usize>) -
     tokens.sort_by(|one, other| order(one).cmp(&order(other)));
     let mut places = BTreeSet::new();
     tokens.retain(|token| places.insert((token.serial.clone(), token.path.clone())));
-    let found = tokens.len();
-    tokens.truncate(most.unwrap_or(MOST_TOKENS).min(MOST_TOKENS));
-    let too_many = found.saturating_sub(MOST_TOKENS);
+    let there = tokens.iter().filter(|token| token.available).count();
+    let too_many = there.saturating_sub(most);
+    tokens.truncate(most);
     let error = report
         .error
         .filter(|error| !error.is_empty())
@@ -129,7 +129,7 @@ fn details(given: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let is_out = |key: &str, value: &str| is_ours(key, value) || is_nonsense(key, value);
     given
         .into_iter()
-        .filter(|(key, value)| !key.is_empty() && key.chars().count() <= LONGEST_KEY && !is_out(key, value))
+        .filter(|(key, value)| !key.is_empty() && key.len() <= LONGEST_KEY && !is_out(key, value))
         .take(MOST_INFO)
         .map(|(key, value)| (bounded(&key, LONGEST_KEY), bounded(&value, LONGEST_TEXT)))
         .collect()
@@ -145,8 +145,9 @@ fn strip(json: &mut Value) {
     }
 }
 
-/// The beginning of a text, in one line.
+/// The beginning of a text, in one line: at most so many bytes, for bytes are what an object has room for.
 pub(crate) fn bounded(text: &str, most: usize) -> String {
     let line = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().take(most).map(line).collect()
+    let kept = &text[..text.floor_char_boundary(most)];
+    kept.chars().map(line).collect()
 }

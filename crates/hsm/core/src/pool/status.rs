@@ -12,10 +12,12 @@ use super::{Past, info};
 use crate::objects::agent_name;
 use crate::resource::token_resource;
 
-/// The most characters of what an agent says.
+/// The most bytes of what an agent says.
 const LONGEST: usize = 256;
-/// The most tokens of a status: an object of Kubernetes has little more than a megabyte.
+/// The most tokens of a status.
 const MOST: usize = 500;
+/// The most bytes of all tokens of a status: an object of Kubernetes has little more than a megabyte.
+const LARGEST: usize = 1_000_000;
 
 /// How a pool is doing.
 pub(crate) fn phase(picture: &Picture, on_nodes: bool) -> &'static str {
@@ -43,26 +45,55 @@ pub(crate) fn tokens(
     past: &Past<'_>,
     records: &BTreeMap<String, Record>,
 ) -> Vec<AggregatedDevice> {
-    let kept = fair(&picture.tokens);
-    kept.map(|token| aggregated(token, past, records)).collect()
+    let all = picture.tokens.iter();
+    fair(all.map(|token| aggregated(token, past, records)).collect())
 }
 
-/// If there are too many, each node has the same share: one that claims thousands does not crowd out others.
-fn fair(tokens: &[Sighting]) -> impl Iterator<Item = &Sighting> {
-    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    tokens
-        .iter()
-        .for_each(|token| *count.entry(&token.node).or_default() += 1);
-    let share = match tokens.len() > MOST {
-        true => (MOST / count.len().max(1)).max(1),
+/// If there are too many, or if they are too large, each node has the same share: one that claims thousands does not crowd out
+/// others. Of a node that has more than its share, those that are there come first.
+fn fair(tokens: Vec<AggregatedDevice>) -> Vec<AggregatedDevice> {
+    let sizes: Vec<usize> = tokens.iter().map(size).collect();
+    let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+    for (token, size) in tokens.iter().zip(&sizes) {
+        *nodes.entry(&token.node_name).or_default() += size;
+    }
+    let most = match tokens.len() > MOST {
+        true => (MOST / nodes.len().max(1)).max(1),
         false => MOST,
     };
-    let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
-    tokens.iter().filter(move |token| {
-        let taken = taken.entry(&token.node).or_default();
-        *taken += 1;
-        *taken <= share
-    })
+    let largest = share(nodes.values().copied().collect(), LARGEST);
+    let mut order: Vec<usize> = (0..tokens.len()).collect();
+    order.sort_by_key(|at| !tokens[*at].available);
+    let mut taken: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    let mut kept = vec![false; tokens.len()];
+    for at in order {
+        let (count, bytes) = taken.entry(&tokens[at].node_name).or_default();
+        kept[at] = *count < most && *bytes + sizes[at] <= largest;
+        if kept[at] {
+            (*count, *bytes) = (*count + 1, *bytes + sizes[at]);
+        }
+    }
+    let all = tokens.into_iter().zip(kept);
+    all.filter_map(|(token, kept)| kept.then_some(token)).collect()
+}
+
+/// How much each of several may have so that all have no more than this together, and none has less for the sake of one that
+/// wants more.
+fn share(mut wants: Vec<usize>, all: usize) -> usize {
+    wants.sort_unstable();
+    let mut left = all;
+    for (at, want) in wants.iter().enumerate() {
+        let share = left / (wants.len() - at);
+        if *want > share {
+            return share;
+        }
+        left -= want;
+    }
+    all
+}
+
+fn size(token: &AggregatedDevice) -> usize {
+    serde_json::to_string(token).map_or(LARGEST, |text| text.len())
 }
 
 fn aggregated(token: &Sighting, past: &Past<'_>, records: &BTreeMap<String, Record>) -> AggregatedDevice {
@@ -130,4 +161,17 @@ pub(crate) fn said<'a>(
     let state = records.get(&agent_name(device, serial))?.state.as_ref()?;
     token.health.as_ref()?;
     Some((state.phase, state.message.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_there_is_is_shared_so_that_small_wishes_are_met() {
+        assert_eq!(share(vec![], 100), 100);
+        assert_eq!(share(vec![10, 20], 100), 100);
+        assert_eq!(share(vec![10, 500, 20, 300], 100), 35);
+        assert_eq!(share(vec![50, 50, 50], 100), 33);
+    }
 }

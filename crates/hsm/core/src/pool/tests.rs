@@ -7,12 +7,15 @@ use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolSpec, HsmPoolS
 use trustplane_plan::{Owner, Plan, Step};
 
 use super::{DaemonSetView, PodView, PoolDevice, device_names, grace_period};
-use crate::decide::world::{at, pico, pool_meta, view};
-use crate::decide::{PoolInput, decide_pool};
+use crate::decide::world::{Cluster, at, fingerprinter, pico, pool_meta, pool_view, rules, view};
+use crate::decide::{DeviceInput, PoolInput, PoolView, decide_device, decide_pool};
 use crate::discovery_set::labels;
+use crate::objects::DAEMON_SET;
+use crate::usb::report::Cadence;
 
 mod events;
 mod hostile;
+mod moves;
 mod properties;
 mod records;
 mod tokens;
@@ -111,6 +114,14 @@ pub(super) fn listed(status: &HsmPoolStatus) -> Vec<(String, String, String, boo
         )
     };
     status.aggregated_devices.iter().map(one).collect()
+}
+
+/// What is said of each token under a name.
+pub(super) fn marked<'a>(status: &'a HsmPoolStatus, key: &str) -> Vec<Option<&'a str>> {
+    let tokens = status.aggregated_devices.iter();
+    tokens
+        .map(|token| token.device_info.get(key).map(String::as_str))
+        .collect()
 }
 
 pub(super) fn entry(serial: &str, node: &str, path: &str, available: bool) -> (String, String, String, bool) {
@@ -286,6 +297,45 @@ fn f34_w14_a_report_that_is_older_than_the_grace_period_is_not_fresh() {
     assert!(settle(&mut input, at(599)).is_empty());
     settle(&mut input, at(600));
     assert_eq!(listed(&status(&input)), []);
+}
+
+/// What discovery is told when an HSMDevice has these pools.
+fn told_grace(pools: Vec<PoolView>) -> Duration {
+    let input = DeviceInput {
+        device: view("hsm", "pico", &pico()),
+        pool: None,
+        pools,
+        live: Vec::new(),
+        complete: true,
+    };
+    let mut cluster = Cluster::default();
+    cluster.apply(&decide_device(&input, &rules(), &fingerprinter()));
+    let told = cluster.body(&DAEMON_SET, "pico-discovery").unwrap().to_string();
+    let (_, behind) = told.split_once("--grace-period=").unwrap();
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    Duration::from_secs(digits.parse().unwrap())
+}
+
+#[test]
+fn two_pools_of_one_device_are_both_at_rest_however_short_the_patience_of_one() {
+    let pools = ["5m", "30s"].map(|grace| {
+        let mut pool = pool_view("hsm", "pico", HsmPoolStatus::default());
+        pool.spec.grace_period = grace.to_owned();
+        pool
+    });
+    let cadence = Cadence::new(told_grace(pools.to_vec()));
+    let beat = i64::try_from(cadence.wait(Some(Duration::ZERO), false).as_secs()).unwrap();
+    for pool in pools {
+        let mut input = one();
+        input.spec = pool.spec;
+        settle(&mut input, at(0));
+        for now in (1..100).map(|n| n * beat) {
+            assert!(settle(&mut input, at(now - 1)).is_empty(), "{now}");
+            let devices = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
+            input.devices[0].pods[0] = pod("n1", Some(report("n1", at(now), devices)));
+            assert!(settle(&mut input, at(now)).is_empty(), "{now}");
+        }
+    }
 }
 
 #[test]

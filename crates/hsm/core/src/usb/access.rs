@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::rules::USER;
 
 /// The permission bits of the device file, as four octal digits.
-const MODE: &str = "mode";
+pub(crate) const MODE: &str = "mode";
 /// The number of the group that the device file belongs to.
-const GID: &str = "gid";
+pub(crate) const GID: &str = "gid";
 /// The largest number of a group that Kubernetes takes.
 const LARGEST: i64 = 0x7fff_ffff;
 /// To read and to write.

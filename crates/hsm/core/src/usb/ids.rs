@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumIter, IntoStaticStr};
+use strum::EnumIter;
 
 /// The number of a vendor or of a product: four hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,19 +61,15 @@ impl fmt::Debug for UsbId {
 }
 
 /// Types of tokens whose numbers are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumIter)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter)]
 pub enum DeviceType {
     /// A Pico HSM.
-    #[strum(serialize = "PicoHSM")]
     PicoHsm,
     /// A SmartCard-HSM.
-    #[strum(serialize = "SmartCard-HSM")]
     SmartCardHsm,
     /// A Nitrokey HSM.
-    #[strum(serialize = "NitrokeyHSM")]
     NitrokeyHsm,
     /// A YubiHSM.
-    #[strum(serialize = "YubiHSM")]
     YubiHsm,
 }
 

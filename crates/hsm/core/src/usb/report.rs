@@ -36,11 +36,12 @@ pub enum Look {
 }
 
 impl Reporter {
-    /// The report of what is known. It has no time yet, so that two that say the same are the same.
-    pub fn report(&self, devices: &[Tracked], look: &Look) -> DeviceReport {
+    /// The report of what is known, and of how many devices are not used because there are too many. It has no time yet, so that two that say the same are the same.
+    pub fn report(&self, devices: &[Tracked], left_out: usize, look: &Look) -> DeviceReport {
+        let more = || format!("{left_out} more tokens are there than maxDevices allows, and are not used");
         let (discovery_status, error) = match look {
             Look::None => (DiscoveryStatus::Discovering, None),
-            Look::Done => (DiscoveryStatus::Completed, None),
+            Look::Done => (DiscoveryStatus::Completed, (left_out > 0).then(more)),
             Look::Failed(error) => {
                 let error = error.chars().take(LONGEST_ERROR).collect();
                 (DiscoveryStatus::Error, Some(error))
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_report_has_the_shape_that_the_original_reads() {
-        let report = reporter().report(&[tracked("a1", true), tracked("b2", false)], &Look::Done);
+        let report = reporter().report(&[tracked("a1", true), tracked("b2", false)], 0, &Look::Done);
         let text = written(&report, Timestamp::from_second(1_000_060).unwrap()).unwrap();
         let device = |serial: &str, available: bool| {
             format!(
@@ -149,18 +150,26 @@ mod tests {
     #[test]
     fn a_look_that_failed_is_told_with_what_is_known() {
         let error = "x".repeat(5000);
-        let report = reporter().report(&[tracked("a", true)], &Look::Failed(error));
+        let report = reporter().report(&[tracked("a", true)], 2, &Look::Failed(error));
         assert_eq!(report.discovery_status, DiscoveryStatus::Error);
         assert_eq!(report.error.map(|error| error.len()), Some(LONGEST_ERROR));
         assert_eq!(report.discovered_devices.len(), 1);
-        let none = reporter().report(&[], &Look::None);
+        let none = reporter().report(&[], 0, &Look::None);
         assert_eq!(none.discovery_status, DiscoveryStatus::Discovering);
+    }
+
+    #[test]
+    fn tokens_beyond_the_limit_are_told_in_a_report_that_counts() {
+        let report = reporter().report(&[tracked("a", true)], 2, &Look::Done);
+        let told = "2 more tokens are there than maxDevices allows, and are not used";
+        assert_eq!(report.error.as_deref(), Some(told));
+        assert_eq!(report.discovery_status, DiscoveryStatus::Completed);
     }
 
     #[test]
     fn a_report_is_never_too_large() {
         let many: Vec<_> = (0..5000).map(|n| tracked(&format!("{n:0100}"), true)).collect();
-        let text = written(&reporter().report(&many, &Look::Done), Timestamp::UNIX_EPOCH).unwrap();
+        let text = written(&reporter().report(&many, 0, &Look::Done), Timestamp::UNIX_EPOCH).unwrap();
         assert!(text.len() <= LARGEST);
         let report: DeviceReport = serde_json::from_str(&text).unwrap();
         let kept = report.discovered_devices.len();

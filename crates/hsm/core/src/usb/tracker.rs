@@ -1,29 +1,31 @@
 //! One picture of many looks.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use trustplane_api::hsm::ReportedDevice;
 
-use super::{Found, token_resource};
+use super::{Found, serial_key, token_resource};
 
 /// Says that another device of the node has the same serial number.
 const DUPLICATE: &str = "duplicate-serial";
 
 /// What is known of the devices of a node, from all looks so far.
 ///
-/// - A device is known by its serial number; without one, by its device file.
+/// - A device is known by its serial number, whatever its case; without one, by its device file.
 /// - One that is at another file than before has moved: it stays the same device.
 /// - One that is lost stays, as not available, until it comes back or the grace period has passed.
 /// - Several that share a serial number are all kept, and each is marked. What becomes of one of them cannot be told from a
 ///   move; so while one of them is there, only those that are there are kept.
-/// - If only some may be used, those that are used already stay so, lost ones included; free places go to the others in the order
-///   of their serial numbers. So a device that is plugged in never takes the place of one in use.
+/// - If only some may be used, those that are there and used already stay so; free places go to the others in the order of their
+///   serial numbers. So a device that is plugged in never takes the place of one in use, but it takes that of one that is lost.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     limit: Option<usize>,
     grace: SignedDuration,
     tracked: Vec<Tracked>,
+    left_out: usize,
 }
 
 /// A device as it is known now.
@@ -47,18 +49,13 @@ enum Key {
 impl Key {
     fn of(found: &Found) -> Self {
         match &found.serial {
-            Some(serial) => Self::Serial(serial.clone()),
+            Some(serial) => Self::Serial(serial_key(serial)),
             None => Self::Path(found.device_path.clone()),
         }
     }
 }
 
 impl Tracked {
-    /// Whether it shares its serial number with another device.
-    pub fn is_duplicate(&self) -> bool {
-        self.found.info.contains_key(DUPLICATE)
-    }
-
     /// It, as a report of its node tells it.
     pub fn reported(&self, node: &str) -> ReportedDevice {
         ReportedDevice {
@@ -80,10 +77,12 @@ impl Tracker {
             limit,
             grace,
             tracked: Vec::new(),
+            left_out: 0,
         }
     }
 
-    /// Takes up what an earlier process of the same pod has reported.
+    /// Takes up what an earlier process of the same pod has reported. Nothing of it is of a time that is yet to come: it would be
+    /// remembered until then, or lose the place that it has for having come first.
     pub fn restore(&mut self, reported: &[ReportedDevice], now: Timestamp) {
         let tracked = reported.iter().map(|device| Tracked {
             found: Found {
@@ -97,7 +96,7 @@ impl Tracker {
                 info: device.device_info.clone(),
             },
             available: device.available.unwrap_or(true),
-            since: device.last_seen.unwrap_or(now),
+            since: device.last_seen.unwrap_or(now).min(now),
         });
         self.tracked = tracked.collect();
     }
@@ -107,11 +106,9 @@ impl Tracker {
         &self.tracked
     }
 
-    /// When the next lost device is given up, if there is one.
-    pub fn next_loss(&self) -> Option<Timestamp> {
-        let lost = self.tracked.iter().filter(|tracked| !tracked.available);
-        lost.filter_map(|lost| lost.since.checked_add(self.grace).ok())
-            .min()
+    /// How many devices are there and not used, because there are more than may be.
+    pub fn left_out(&self) -> usize {
+        self.left_out
     }
 
     /// Takes in a look. Answers whether anything is different from before.
@@ -122,11 +119,11 @@ impl Tracker {
             let key = Key::of(&tracked.found);
             known.entry(key).or_default().push(tracked.clone());
         }
-        let mut next: Vec<Tracked> = Vec::new();
+        let (mut next, mut lost): (Vec<Tracked>, Vec<Tracked>) = (Vec::new(), Vec::new());
         let mut newcomers: Vec<Found> = Vec::new();
         for (key, before) in known {
             match groups.remove(&key) {
-                None => next.extend(before.into_iter().filter_map(|tracked| self.lost(tracked, now))),
+                None => lost.extend(before.into_iter().filter_map(|tracked| self.lost(tracked, now))),
                 Some(present) => {
                     let (stay, new) = continued(before, present, now);
                     next.extend(stay);
@@ -136,17 +133,21 @@ impl Tracker {
         }
         newcomers.extend(groups.into_values().flatten());
         newcomers.sort_by_key(|found| (Key::of(found), found.device_path.clone()));
-        let free = self
-            .limit
-            .map_or(usize::MAX, |limit| limit.saturating_sub(next.len()));
-        next.extend(newcomers.into_iter().take(free).map(|found| Tracked {
+        let free = |used: usize| self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(used));
+        let left_out = newcomers.len().saturating_sub(free(next.len()));
+        newcomers.truncate(free(next.len()));
+        next.extend(newcomers.into_iter().map(|found| Tracked {
             found,
             available: true,
             since: now,
         }));
+        // Whoever was lost last may come back soonest.
+        lost.sort_by_key(|lost| (Reverse(lost.since), Key::of(&lost.found)));
+        lost.truncate(free(next.len()));
+        next.extend(lost);
         next.sort_by_key(|tracked| (Key::of(&tracked.found), tracked.found.device_path.clone()));
-        let changed = next != self.tracked;
-        self.tracked = next;
+        let changed = next != self.tracked || left_out != self.left_out;
+        (self.tracked, self.left_out) = (next, left_out);
         changed
     }
 
@@ -214,13 +215,9 @@ fn continued(before: Vec<Tracked>, present: Vec<Found>, now: Timestamp) -> (Vec<
 }
 
 fn as_now(before: Tracked, found: Found, now: Timestamp) -> Tracked {
-    // That another device has the same serial number is nothing that happened to this one.
-    let alone = |found: &Found| {
-        let mut found = found.clone();
-        found.info.remove(DUPLICATE);
-        found
-    };
-    let same = before.available && alone(&before.found) == alone(&found);
+    // Whatever else is known of it, it has been at this place since then: the pool of all nodes remembers it so too.
+    let place = |found: &Found| (found.device_path.clone(), found.node.clone());
+    let same = before.available && place(&before.found) == place(&found);
     Tracked {
         since: if same { before.since } else { now },
         available: true,

@@ -65,7 +65,7 @@ impl Claim {
         matches!((ours, there), (Ok(ours), Ok(there)) if ours == there)
     }
 
-    /// Lets go, and removes the file.
+    /// Removes the file, and lets go. Whoever has opened it meanwhile finds that it is no longer the one of that name.
     pub(super) fn remove(self) {
         if self.holds() {
             let _ = fs::remove_file(&self.path);
@@ -75,6 +75,8 @@ impl Claim {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -97,6 +99,31 @@ mod tests {
         assert!(!first.holds());
         let second = Claim::take(&path).unwrap().unwrap();
         assert!(second.holds() && !first.holds());
+    }
+
+    /// Each takes it, and removes it afterwards, while the others try the same.
+    #[test]
+    fn a_lock_that_is_removed_is_never_held_by_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (holders, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let Some(claim) = Claim::take(&path).unwrap() else {
+                            continue;
+                        };
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                        taken.fetch_add(1, Ordering::SeqCst);
+                        assert!(claim.holds());
+                        holders.fetch_sub(1, Ordering::SeqCst);
+                        claim.remove();
+                    }
+                });
+            }
+        });
+        assert!(taken.load(Ordering::SeqCst) > 0 && !path.exists());
     }
 
     #[test]

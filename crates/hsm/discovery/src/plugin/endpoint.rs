@@ -103,12 +103,16 @@ impl Endpoint {
         let Some(claim) = self.claim()? else {
             return Ok(());
         };
-        loop {
-            let again = self.serve(&claim, stop).await?;
-            if !again {
-                return Ok(());
+        let ended = loop {
+            match self.serve(&claim, stop).await {
+                Ok(true) => {}
+                ended => break ended,
             }
-        }
+        };
+        // A node would keep one for each token that it has ever seen. Whoever waits for the lock finds that its file is gone, and
+        // makes a new one.
+        claim.remove();
+        ended.map(|_| ())
     }
 
     fn claim(&self) -> Result<Option<Claim>, EndpointError> {

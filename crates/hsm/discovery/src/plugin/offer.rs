@@ -1,11 +1,9 @@
 //! What is offered: devices as kubelet counts them.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use trustplane_api::deviceplugin::{ContainerAllocateResponse, Device, DeviceSpec, HEALTHY, UNHEALTHY};
 use trustplane_hsm_core::resource::{device_id, variable_part};
-use trustplane_hsm_core::usb::{Tracked, token_resource};
+use trustplane_hsm_core::usb::Tracked;
 
 /// One device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +34,7 @@ pub(super) enum Refusal {
 }
 
 impl Offer {
-    fn of(node: &str, tracked: &Tracked) -> Self {
+    pub(super) fn of(node: &str, tracked: &Tracked) -> Self {
         let found = &tracked.found;
         Self {
             id: device_id(node, &found.device_path, found.serial.as_deref()),
@@ -67,30 +65,6 @@ impl Offer {
 /// All devices.
 pub(super) fn offers(node: &str, devices: &[Tracked]) -> Vec<Offer> {
     devices.iter().map(|tracked| Offer::of(node, tracked)).collect()
-}
-
-/// The devices of each token. There is one, except while two tokens share a serial number: then the one is offered that was there
-/// first, for nobody can say which one is meant.
-pub(super) fn by_token(node: &str, devices: &[Tracked]) -> BTreeMap<String, Vec<Offer>> {
-    let mut tokens: BTreeMap<String, &Tracked> = BTreeMap::new();
-    for tracked in devices {
-        let Some(serial) = &tracked.found.serial else {
-            continue;
-        };
-        let rank = |tracked: &Tracked| {
-            (
-                !tracked.available,
-                tracked.since,
-                tracked.found.device_path.clone(),
-            )
-        };
-        let first = tokens.entry(token_resource(serial)).or_insert(tracked);
-        if rank(tracked) < rank(first) {
-            *first = tracked;
-        }
-    }
-    let offer = |(resource, tracked)| (resource, vec![Offer::of(node, tracked)]);
-    tokens.into_iter().map(offer).collect()
 }
 
 /// What a container needs for its devices, on a node that has device files in `dev`.
@@ -127,6 +101,8 @@ pub(super) fn allocated(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use jiff::Timestamp;
     use trustplane_hsm_core::usb::Found;
 
@@ -143,38 +119,6 @@ mod tests {
             available,
             since: Timestamp::from_second(since).unwrap(),
         }
-    }
-
-    #[test]
-    fn each_token_is_a_resource_of_its_own() {
-        let devices = [
-            tracked(Some("a1"), "/dev/bus/usb/001/002", true, 0),
-            tracked(Some("b2"), "/dev/bus/usb/001/003", false, 0),
-            tracked(None, "/dev/ttyACM0", true, 0),
-        ];
-        assert_eq!(offers("n", &devices).len(), 3);
-        let tokens = by_token("n", &devices);
-        let told: Vec<_> = tokens
-            .iter()
-            .map(|(resource, offers)| (resource.as_str(), offers[0].id.as_str(), offers[0].healthy))
-            .collect();
-        let wanted = [
-            ("hsm.j5t.io/token-a1", "n-_dev_bus_usb_001_002-a1", true),
-            ("hsm.j5t.io/token-b2", "n-_dev_bus_usb_001_003-b2", false),
-        ];
-        assert_eq!(told, wanted);
-    }
-
-    #[test]
-    fn of_two_tokens_with_one_serial_number_the_first_is_offered() {
-        let devices = [
-            tracked(Some("a"), "/dev/1", true, 9),
-            tracked(Some("a"), "/dev/2", true, 5),
-            tracked(Some("a"), "/dev/3", false, 1),
-        ];
-        let tokens = by_token("n", &devices);
-        assert_eq!(tokens["hsm.j5t.io/token-a"].len(), 1);
-        assert_eq!(tokens["hsm.j5t.io/token-a"][0].path, "/dev/2");
     }
 
     /// The original answers an allocation of a device that it does not know with nothing, and names variables so that no shell

@@ -83,7 +83,11 @@ impl Stage {
         });
         let devices = devices.collect();
         let look = Look::Done;
-        self.picture.send_replace(Picture { devices, look });
+        self.picture.send_replace(Picture {
+            devices,
+            left_out: 0,
+            look,
+        });
     }
 
     /// The next report, and how many seconds after the start it came.
@@ -168,7 +172,11 @@ async fn a_look_that_failed_is_told_with_its_reason() {
     let mut stage = Stage::new(300);
     let look = Look::Failed("no sysfs at /sys".to_owned());
     let devices = Vec::new();
-    stage.picture.send_replace(Picture { devices, look });
+    stage.picture.send_replace(Picture {
+        devices,
+        left_out: 0,
+        look,
+    });
     let (_, report) = stage.next().await;
     assert_eq!(report.discovery_status, DiscoveryStatus::Error);
     assert_eq!(report.error.as_deref(), Some("no sysfs at /sys"));

@@ -252,7 +252,7 @@ async fn two_tokens_with_one_serial_number_are_both_seen_and_marked() {
         picture
             .devices
             .iter()
-            .all(|device| device.available && device.is_duplicate())
+            .all(|device| device.available && device.found.info["duplicate-serial"] == "2")
     );
 }
 

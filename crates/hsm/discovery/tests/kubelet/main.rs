@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 use trustplane_hsm_core::usb::{Found, Tracked};
 use trustplane_hsm_discovery::Counts;
-use trustplane_hsm_discovery::plugin::Plugin;
+use trustplane_hsm_discovery::plugin::{Broken, Plugin};
 use trustplane_hsm_discovery::watch::Picture;
 use trustplane_process::backoff::Backoff;
 
@@ -37,11 +37,16 @@ const B: &str = "n1-_dev_b-b";
 struct Process {
     picture: watch::Sender<Picture>,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    task: JoinHandle<Result<(), Broken>>,
 }
 
 impl Process {
     fn start(dir: &Path, owner: &str) -> Self {
+        Self::checking(dir, owner, Duration::from_millis(20))
+    }
+
+    /// One that looks so often by itself.
+    fn checking(dir: &Path, owner: &str, check: Duration) -> Self {
         let quick = Duration::from_millis(20);
         let plugin = Plugin {
             dir: dir.to_owned(),
@@ -49,7 +54,7 @@ impl Process {
             resource: TYPE.to_owned(),
             node: "n1".to_owned(),
             owner: owner.to_owned(),
-            check: quick,
+            check,
             backoff: Backoff {
                 first: quick,
                 max: quick,
@@ -81,7 +86,7 @@ impl Process {
         self.stop.cancel();
         timeout(DEADLINE, self.task)
             .await
-            .context("the process does not end")??;
+            .context("the process does not end")???;
         Ok(())
     }
 }
@@ -94,16 +99,24 @@ fn sockets(dir: &Path) -> Vec<String> {
     names
 }
 
+/// The locks of resources.
+fn locks(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir.join("hsm.j5t.io")).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".lock")).collect()
+}
+
 fn stage() -> Result<(TempDir, Kubelet)> {
     let dir = tempfile::tempdir()?;
     let kubelet = Kubelet::start(dir.path())?;
     Ok((dir, kubelet))
 }
 
+/// The original tells changes each half minute. Here nothing looks by itself within an hour.
 #[tokio::test]
-async fn a_type_counts_its_tokens_and_changes_are_told_at_once() -> Result<()> {
+async fn w16_a_type_counts_its_tokens_and_changes_are_told_at_once() -> Result<()> {
     let (dir, mut kubelet) = stage()?;
-    let process = Process::start(dir.path(), "one");
+    let process = Process::checking(dir.path(), "one", Duration::from_secs(3600));
     let mut picohsm = kubelet.resource(TYPE).await?;
     picohsm.lists(&[]).await?;
     process.show(&[("a", true)]);
@@ -154,6 +167,7 @@ async fn a_token_that_is_forgotten_takes_its_resource_with_it() -> Result<()> {
     token.ended().await?;
     process.end().await?;
     assert_eq!(sockets(dir.path()), Vec::<String>::new());
+    assert_eq!(locks(dir.path()), Vec::<String>::new());
     Ok(())
 }
 

@@ -22,8 +22,8 @@ use trustplane_api::deviceplugin::{
     RegisterRequest,
 };
 
-/// How long a test waits for something that should happen at once.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+/// How long a test waits for something that should happen at once. The original tells each half minute.
+pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A running kubelet. It ends when it is dropped; its socket stays, as that of a kubelet that was killed.
 pub struct Kubelet {

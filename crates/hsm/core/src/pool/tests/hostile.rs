@@ -152,6 +152,20 @@ fn texts_of_a_report_are_bounded_and_cannot_say_what_we_say() {
     assert_eq!(token.resource_name.as_deref(), Some("hsm.j5t.io/token-x"));
 }
 
+/// Characters of a text are up to four bytes long.
+#[test]
+fn texts_of_a_report_are_bounded_by_their_bytes() {
+    let mut token = seen("x", "/dev/x", at(0));
+    token["deviceInfo"] = json!({"product": "🔑".repeat(200), "🔑".repeat(16): "long"});
+    let mut said = report("n2", at(0), json!([token]));
+    said["error"] = "ä".repeat(300).into();
+    let made = decided(&beside(&said.to_string()), at(1));
+    let told = &made.aggregated_devices[1].device_info;
+    assert_eq!(told["product"], "🔑".repeat(64));
+    assert!(!told.values().any(|value| value == "long"));
+    assert_eq!(made.reporting_pods[1].error, Some("ä".repeat(128)));
+}
+
 #[test]
 fn a_token_with_a_mad_serial_number_or_path_is_left_out() {
     for token in [
@@ -190,7 +204,9 @@ fn dated(time: i64) -> String {
 
 #[test]
 fn a_node_whose_clock_is_far_ahead_does_not_count_and_the_rest_serves() {
-    let mut input = beside(&dated(302));
+    let mut input = beside(&dated(0));
+    settle(&mut input, at(0));
+    input.devices[0].pods[1].report = Some(dated(302).into());
     settle(&mut input, at(1));
     let made = status(&input);
     assert_eq!(made.phase.as_deref(), Some("Partial"));
@@ -211,11 +227,10 @@ fn a_node_whose_clock_is_far_ahead_does_not_count_and_the_rest_serves() {
     let honest = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
     input.devices[0].pods[0] = pod("n1", Some(report("n1", at(300), honest)));
     settle(&mut input, at(301));
-    assert_eq!(
-        listed(&status(&input)),
-        [entry("e6", "n1", "/dev/bus/usb/001/015", true)]
-    );
-    // Its clock is set right.
+    let one = [entry("e6", "n1", "/dev/bus/usb/001/015", true)];
+    assert_eq!(listed(&status(&input)), one);
+    // It is not heard of again until its clock is set right.
+    assert!(settle(&mut input, at(302)).is_empty());
     input.devices[0].pods[1].report = Some(dated(310).into());
     settle(&mut input, at(310));
     let made = status(&input);
@@ -224,6 +239,35 @@ fn a_node_whose_clock_is_far_ahead_does_not_count_and_the_rest_serves() {
         (2, Some("Ready"))
     );
     assert_eq!(made.reporting_pods[1].error, None);
+}
+
+#[test]
+fn a_node_whose_clock_is_far_behind_is_told_so_and_nothing_moves() {
+    let mut input = beside(&dated(0));
+    settle(&mut input, at(1));
+    assert_eq!(status(&input).available_devices, 2);
+    let honest = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(890), honest)));
+    // It goes on reporting, by a clock that was set back. Its token goes when its time has passed, and does not come back.
+    let lost = [
+        entry("e6", "n1", "/dev/bus/usb/001/015", true),
+        entry("x", "n2", "/dev/x", false),
+    ];
+    for (time, now, tokens) in [
+        (500, 900, &lost[..]),
+        (510, 910, &lost[..]),
+        (700, 1_100, &lost[..1]),
+        (710, 1_110, &lost[..1]),
+    ] {
+        input.devices[0].pods[1].report = Some(dated(time).into());
+        let plan = settle(&mut input, at(now));
+        let made = status(&input);
+        assert_eq!(made.phase.as_deref(), Some("Partial"));
+        let told = made.reporting_pods[1].error.clone().unwrap();
+        assert!(told.contains("behind"), "{told}");
+        assert_eq!(listed(&made), tokens);
+        assert!(plan.is_empty() || [900, 1_100].contains(&now), "{plan}");
+    }
 }
 
 #[test]

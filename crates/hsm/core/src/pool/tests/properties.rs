@@ -4,7 +4,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::agents::agents;
+use crate::decide::world::pool_view;
 use crate::pool::info;
+use crate::usb::report::LARGEST;
+use crate::usb::serial_key;
 
 fn token() -> impl Strategy<Value = Value> {
     let serial = select(vec!["", "e6", "e7", "E6"]);
@@ -68,6 +72,62 @@ fn anything() -> impl Strategy<Value = Value> {
                 .collect()),
         ]
     })
+}
+
+/// What a node says that wants to fill the status of its pool: other serial numbers each time, as large as they may be.
+fn greedy(node: &str, round: i64, tokens: usize, wide: bool) -> PodView {
+    let letter = if wide { "\u{10ffff}" } else { "\\" };
+    let token = |n: usize| {
+        let serial = format!("{round:04}{n:04}{}", letter.repeat(120));
+        let info: BTreeMap<String, String> = (0..24).map(|k| (format!("k{k}"), letter.repeat(64))).collect();
+        let mut token = seen(&serial, &format!("/dev/{}", "x".repeat(250)), at(round));
+        token["deviceInfo"] = json!(info);
+        token
+    };
+    let mut all: Vec<Value> = (0..tokens).map(token).collect();
+    let mut said = report(node, at(round), Value::Null);
+    // As much as is read at all.
+    while said.to_string().len() + Value::from(all.clone()).to_string().len() > LARGEST {
+        all.pop();
+    }
+    said["discoveredDevices"] = all.into();
+    pod(node, Some(said))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn nodes_that_tell_of_other_tokens_each_time_have_no_more_than_others_and_freeze_nobody(
+        nodes in 1..24usize, tokens in prop::collection::vec(0..20usize, 3..8), most in -1..12i32, wide in any::<bool>(),
+    ) {
+        let mut spec = pico();
+        spec.max_devices = most;
+        let limit = usize::try_from(most).ok().filter(|most| *most > 0).unwrap_or(64);
+        let mut input = one();
+        input.devices[0].device = view("hsm", "pico", &spec);
+        for (round, tokens) in tokens.into_iter().enumerate() {
+            let round = i64::try_from(round).unwrap();
+            input.devices[0].pods.truncate(1);
+            for n in 0..nodes {
+                input.devices[0].pods.push(greedy(&format!("a{n}"), round, tokens, wide));
+            }
+            settle(&mut input, at(round));
+            let made = status(&input);
+            let size = input.status.to_string().len();
+            prop_assert!(size < 1_300_000, "{}", size);
+            let honest = entry("e6", "n1", "/dev/bus/usb/001/015", true);
+            prop_assert!(listed(&made).contains(&honest));
+            let device = input.devices[0].device.read.clone().unwrap();
+            let pools = [pool_view("hsm", "pico", made)];
+            let agents = agents(&device, &pools);
+            for n in 0..nodes {
+                let node = format!("a{n}");
+                let here = agents.values().filter(|agent| agent.node.as_ref() == Some(&node));
+                prop_assert!(here.count() <= limit);
+            }
+        }
+    }
 }
 
 proptest! {
@@ -139,7 +199,7 @@ proptest! {
         let made = status(&input);
         for token in made.aggregated_devices.iter().filter(|token| token.available) {
             if let Some(serial) = &token.serial_number {
-                let node = nodes.entry(serial.clone()).or_insert_with(|| token.node_name.clone());
+                let node = nodes.entry(serial_key(serial)).or_insert_with(|| token.node_name.clone());
                 prop_assert_eq!(&*node, &token.node_name);
             }
         }

@@ -4,13 +4,6 @@ use super::*;
 use crate::decide::world::{device_meta, soft};
 use crate::pool::{Claim, info};
 
-fn marked<'a>(status: &'a HsmPoolStatus, key: &str) -> Vec<Option<&'a str>> {
-    let tokens = status.aggregated_devices.iter();
-    tokens
-        .map(|token| token.device_info.get(key).map(String::as_str))
-        .collect()
-}
-
 #[test]
 fn a_token_that_is_unplugged_stays_as_lost_since_then() {
     let mut input = one();
@@ -48,77 +41,42 @@ fn a_replug_with_a_new_number_is_the_same_token_at_a_new_place() {
     assert_eq!(made.aggregated_devices[0].last_seen, at(20));
 }
 
-/// The token at the path that it has on a node.
-fn at_home(node: &str) -> &'static str {
-    match node {
-        "n1" => "/dev/bus/usb/001/015",
-        _ => "/dev/bus/usb/003/002",
-    }
-}
-
-fn says(input: &mut PoolInput, node: &str, now: i64, is_there: bool) {
-    let token = match is_there {
-        true => seen("e6", at_home(node), at(now)),
-        false => lost("e6", at_home(node), at(now)),
-    };
-    let said = pod(node, Some(report(node, at(now), json!([token]))));
-    let pods = &mut input.devices[0].pods;
-    match pods.iter_mut().find(|pod| pod.node.as_deref() == Some(node)) {
-        Some(pod) => *pod = said,
-        None => pods.push(said),
-    }
-}
-
 #[test]
-fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_has_lost_it() {
-    let mut input = one();
-    settle(&mut input, at(10));
-    input.devices[0].daemon_set.as_mut().unwrap().desired = 2;
-    says(&mut input, "n2", 20, true);
-    settle(&mut input, at(21));
-    let made = status(&input);
-    assert_eq!(
-        listed(&made),
-        [
-            entry("e6", "n1", at_home("n1"), true),
-            entry("e6", "n2", at_home("n2"), false),
-        ]
-    );
-    assert_eq!(marked(&made, info::MOVED_TO), [None, Some("n1")]);
-    // Both go on reporting with new times: nothing moves.
-    for (now, node) in [(100, "n1"), (130, "n2"), (160, "n1")] {
-        says(&mut input, node, now, true);
-        assert!(settle(&mut input, at(now + 1)).is_empty(), "{now}");
-    }
-    // The old node has noticed: the token has moved.
-    says(&mut input, "n1", 170, false);
-    settle(&mut input, at(171));
-    assert_eq!(listed(&status(&input)), [entry("e6", "n2", at_home("n2"), true)]);
-}
-
-#[test]
-fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked() {
-    let devices = json!([seen("e6", "/dev/a", at(0)), seen("e6", "/dev/b", at(5))]);
+fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked_and_told() {
+    let devices = json!([seen("e6", "/dev/b", at(0)), seen("E6", "/dev/a", at(5))]);
     let mut input = input(1, vec![pod("n1", Some(report("n1", at(5), devices)))]);
-    settle(&mut input, at(6));
+    let plan = settle(&mut input, at(6));
     let made = status(&input);
     assert_eq!(
         listed(&made),
         [
-            entry("e6", "n1", "/dev/a", true),
+            entry("E6", "n1", "/dev/a", true),
             entry("e6", "n1", "/dev/b", true)
         ]
     );
     assert_eq!(marked(&made, info::DUPLICATE), [Some("2"), Some("2")]);
+    let text = "2 tokens on node n1 have the serial number \"e6\": the one at /dev/b was there first and is used, not /dev/a";
+    let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == "DuplicateSerial" && note.text() == text);
+    assert_eq!(plan.steps.iter().filter(|step| told(step)).count(), 1, "{plan}");
+    let condition = |status: &HsmPoolStatus| {
+        let mut conditions = status.conditions.iter();
+        let found = conditions
+            .find(|condition| condition.type_ == "DuplicateSerial")
+            .unwrap();
+        (found.status.clone(), found.message.clone())
+    };
+    assert_eq!(condition(&made), ("True".to_owned(), text.to_owned()));
+    assert!(settle(&mut input, at(7)).is_empty());
     // One is taken away: the other is the token.
     input.devices[0].pods[0] = pod(
         "n1",
-        Some(report("n1", at(7), json!([seen("e6", "/dev/b", at(5))]))),
+        Some(report("n1", at(7), json!([seen("E6", "/dev/a", at(5))]))),
     );
     settle(&mut input, at(8));
     let made = status(&input);
-    assert_eq!(listed(&made), [entry("e6", "n1", "/dev/b", true)]);
+    assert_eq!(listed(&made), [entry("E6", "n1", "/dev/a", true)]);
     assert_eq!(marked(&made, info::DUPLICATE), [None]);
+    assert_eq!(condition(&made).0, "False");
 }
 
 #[test]
@@ -236,7 +194,8 @@ fn a_claim_is_what_a_device_has_there() {
             .tokens
             .is_empty()
     );
-    input.devices[0].pods.clear();
+    let devices = json!([lost("e6", "/dev/bus/usb/001/015", at(2))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(2), devices)));
     settle(&mut input, at(2));
     assert!(
         Claim::of(&device_meta("hsm", "pico"), &status(&input))
@@ -278,10 +237,45 @@ fn f31_no_more_tokens_of_a_node_are_used_than_the_device_says() {
         .collect();
     let mut input = input(1, vec![pod("n1", Some(report("n1", at(0), devices.into())))]);
     input.devices[0].device = view("hsm", "pico", &spec);
-    assert_eq!(decided(&input, at(1)).total_devices, 2);
+    let made = decided(&input, at(1));
+    assert_eq!(made.total_devices, 2);
+    assert_eq!(
+        made.reporting_pods[0].error.as_deref(),
+        Some("3 tokens are too many")
+    );
     spec.max_devices = 0;
     input.devices[0].device = view("hsm", "pico", &spec);
     assert_eq!(decided(&input, at(1)).total_devices, 5);
+}
+
+#[test]
+fn a_token_that_is_there_takes_the_place_of_one_that_is_lost() {
+    let mut spec = pico();
+    spec.max_devices = 1;
+    let mut input = one();
+    input.devices[0].device = view("hsm", "pico", &spec);
+    settle(&mut input, at(1));
+    let other = json!([seen("e7", "/dev/bus/usb/001/016", at(2))]);
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(2), other)));
+    settle(&mut input, at(3));
+    assert_eq!(
+        listed(&status(&input)),
+        [entry("e7", "n1", "/dev/bus/usb/001/016", true)]
+    );
+}
+
+#[test]
+fn of_a_token_that_is_lost_only_what_its_agent_needs_is_remembered() {
+    let mut input = one();
+    let mut token = seen("e6", "/dev/a", at(0));
+    token["deviceInfo"] = json!({"mode": "0660", "gid": "46", "product": "p", "discovery-type": "usb"});
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(0), json!([token]))));
+    settle(&mut input, at(1));
+    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(2), json!([]))));
+    settle(&mut input, at(3));
+    let made = status(&input);
+    let kept: Vec<_> = made.aggregated_devices[0].device_info.keys().collect();
+    assert_eq!(kept, ["discovery-type", "gid", "hsm-device", "mode"]);
 }
 
 #[test]

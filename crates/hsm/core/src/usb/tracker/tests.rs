@@ -48,7 +48,6 @@ fn a_lost_device_stays_until_the_grace_period_has_passed() {
     assert_eq!(picture(&tracker), [("A", "/dev/1", true, 0)]);
     assert!(tracker.see(vec![], at(20)));
     assert_eq!(picture(&tracker), [("A", "/dev/1", false, 20)]);
-    assert_eq!(tracker.next_loss(), Some(at(320)));
     assert!(!tracker.see(vec![], at(319)));
     assert!(tracker.see(vec![], at(320)));
     assert_eq!(picture(&tracker), []);
@@ -97,7 +96,7 @@ fn two_tokens_with_one_serial_number_are_both_told_and_marked() {
         picture(&tracker),
         [("A", "/dev/1", true, 0), ("A", "/dev/2", true, 5)]
     );
-    assert!(tracker.devices().iter().all(Tracked::is_duplicate));
+    assert!(tracker.devices().iter().all(is_duplicate));
     assert_eq!(
         tracker.devices()[0].reported("n").device_info["duplicate-serial"],
         "2"
@@ -105,7 +104,37 @@ fn two_tokens_with_one_serial_number_are_both_told_and_marked() {
     // One of them goes: the other is alone, and no longer marked.
     tracker.see(vec![second], at(6));
     assert_eq!(picture(&tracker), [("A", "/dev/2", true, 5)]);
-    assert!(!tracker.devices()[0].is_duplicate());
+    assert!(!is_duplicate(&tracker.devices()[0]));
+}
+
+fn is_duplicate(tracked: &Tracked) -> bool {
+    tracked.found.info.contains_key(DUPLICATE)
+}
+
+#[test]
+fn serial_numbers_that_differ_in_case_alone_are_one() {
+    let mut tracker = tracker(None);
+    tracker.see(vec![found(Some("e6"), "/dev/1")], at(0));
+    tracker.see(
+        vec![found(Some("E6"), "/dev/2"), found(Some("e6"), "/dev/1")],
+        at(5),
+    );
+    assert_eq!(
+        picture(&tracker),
+        [("e6", "/dev/1", true, 0), ("E6", "/dev/2", true, 5)]
+    );
+    assert!(tracker.devices().iter().all(is_duplicate));
+}
+
+#[test]
+fn a_device_stays_the_first_whatever_else_becomes_known_of_it() {
+    let mut tracker = tracker(None);
+    tracker.see(vec![found(Some("A"), "/dev/1")], at(0));
+    // udev sets the mode of a file a moment after the kernel has made it.
+    let settled = found(Some("A"), "/dev/1").with_access(0o660, 46);
+    assert!(tracker.see(vec![settled], at(5)));
+    assert_eq!(picture(&tracker), [("A", "/dev/1", true, 0)]);
+    assert_eq!(tracker.devices()[0].found.info["gid"], "46");
 }
 
 #[test]
@@ -132,20 +161,41 @@ fn a_device_that_is_found_in_two_ways_is_one() {
 }
 
 #[test]
-fn a_device_in_use_keeps_its_place() {
+fn a_device_in_use_keeps_its_place_until_it_is_lost_and_another_is_there() {
     let mut tracker = tracker(Some(1));
     let (a, b) = (found(Some("A"), "/dev/1"), found(Some("B"), "/dev/2"));
     tracker.see(vec![b.clone()], at(0));
-    tracker.see(vec![a.clone(), b.clone()], at(1));
+    assert_eq!(tracker.left_out(), 0);
+    // Nothing of B is different, and yet there is something to tell.
+    assert!(tracker.see(vec![a.clone(), b.clone()], at(1)));
     assert_eq!(picture(&tracker), [("B", "/dev/2", true, 0)]);
-    // Also while it is lost.
+    assert_eq!(tracker.left_out(), 1);
+    // One that is there beats one that is lost, at once.
     tracker.see(vec![a.clone()], at(2));
-    assert_eq!(picture(&tracker), [("B", "/dev/2", false, 2)]);
-    // But not for ever.
-    tracker.see(vec![a.clone()], at(302));
-    assert_eq!(picture(&tracker), [("A", "/dev/1", true, 302)]);
-    tracker.see(vec![a, b], at(303));
-    assert_eq!(picture(&tracker), [("A", "/dev/1", true, 302)]);
+    assert_eq!(picture(&tracker), [("A", "/dev/1", true, 2)]);
+    assert_eq!(tracker.left_out(), 0);
+    tracker.see(vec![a, b], at(3));
+    assert_eq!(picture(&tracker), [("A", "/dev/1", true, 2)]);
+    tracker.see(vec![], at(4));
+    assert_eq!(picture(&tracker), [("A", "/dev/1", false, 4)]);
+}
+
+#[test]
+fn of_several_that_are_lost_the_last_one_keeps_its_place_longest() {
+    let mut tracker = tracker(Some(2));
+    let (a, b, c) = (
+        found(Some("A"), "/dev/1"),
+        found(Some("B"), "/dev/2"),
+        found(Some("C"), "/dev/3"),
+    );
+    tracker.see(vec![a, b.clone()], at(0));
+    tracker.see(vec![b], at(1));
+    tracker.see(vec![], at(2));
+    tracker.see(vec![c], at(3));
+    assert_eq!(
+        picture(&tracker),
+        [("B", "/dev/2", false, 2), ("C", "/dev/3", true, 3)]
+    );
 }
 
 #[test]
@@ -157,7 +207,7 @@ fn a_second_token_with_the_serial_number_of_one_in_use_counts_as_new() {
         at(1),
     );
     assert_eq!(picture(&tracker), [("A", "/dev/2", true, 0)]);
-    assert!(tracker.devices()[0].is_duplicate());
+    assert!(is_duplicate(&tracker.devices()[0]));
 }
 
 #[test]
@@ -174,6 +224,23 @@ fn a_process_goes_on_where_the_last_one_ended() {
         at(7),
     );
     assert_eq!(picture(&after), [("B", "/dev/2", true, 7)]);
+}
+
+#[test]
+fn what_was_reported_of_a_time_to_come_is_of_now() {
+    let mut before = tracker(None);
+    before.see(vec![found(Some("A"), "/dev/1"), found(None, "/dev/2")], at(9_000));
+    before.see(vec![found(Some("A"), "/dev/1")], at(9_001));
+    let reported: Vec<_> = before.devices().iter().map(|d| d.reported("n")).collect();
+    let mut after = tracker(None);
+    after.restore(&reported, at(10));
+    after.see(vec![found(Some("A"), "/dev/1")], at(20));
+    assert_eq!(
+        picture(&after),
+        [("A", "/dev/1", true, 10), ("-", "/dev/2", false, 10)]
+    );
+    after.see(vec![found(Some("A"), "/dev/1")], at(310));
+    assert_eq!(picture(&after), [("A", "/dev/1", true, 10)]);
 }
 
 fn looks() -> impl Strategy<Value = Vec<Vec<Found>>> {
@@ -211,7 +278,8 @@ proptest! {
     fn no_more_than_the_limit_and_never_at_the_cost_of_one_in_use(looks in looks(), limit in 1..4_usize) {
         let mut tracker = tracker(Some(limit));
         for (second, look) in looks.into_iter().enumerate() {
-            let there: BTreeSet<_> = look.iter().map(Key::of).collect();
+            // Of two serial numbers at one file only one is there.
+            let there: BTreeSet<_> = grouped(look.clone()).into_keys().collect();
             let used: BTreeSet<_> = tracker.devices().iter().map(|d| Key::of(&d.found)).collect();
             tracker.see(look, at(second as i64));
             prop_assert!(tracker.devices().len() <= limit);
