@@ -2,7 +2,7 @@
 
 use trustplane_hsm_token::{Attempt, Pin, PinTries, TokenError};
 use trustplane_pkcs11_shim::pkcs11::*;
-use trustplane_pkcs11_shim::{Action, Control, Fault, PinTries as Shown};
+use trustplane_pkcs11_shim::{Action, Control, Duration, Fault, PinTries as Shown};
 
 use crate::raw::{Object, Raw};
 use crate::stage::{OFFICER, PIN, Stage, find, log_in, pin};
@@ -16,7 +16,10 @@ suite! {
         a_blank_token_is_provisioned_also_after_a_failure_and_one_in_use_never;
     // Kryoptic lets nobody make an object before there is a user.
     on softhsm:
-        a_token_that_shows_an_object_is_in_use_though_it_has_no_user;
+        a_token_that_shows_an_object_is_in_use_though_it_has_no_user,
+        flags_that_show_at_any_call_of_a_login_cost_one_try_at_most,
+        a_change_of_the_pin_that_fails_at_any_call_leaves_the_old_or_the_new_one,
+        a_provisioning_that_fails_at_any_call_can_be_done_again;
 }
 
 /// How often a PIN was tried since the control was set.
@@ -209,4 +212,106 @@ fn a_token_that_shows_an_object_is_in_use_though_it_has_no_user(stage: &Stage) {
     raw.destroy("a/k");
     drop(raw);
     module.provision(&half, "dev-a", &officer, &pin()).unwrap();
+}
+
+fn flags_that_show_at_any_call_of_a_login_cost_one_try_at_most(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "pin");
+    for shown in [Shown::Low, Shown::Final, Shown::Locked] {
+        let mut refused = 0;
+        for since in 1.. {
+            module.initialise_again().unwrap();
+            stage.set(Control {
+                pin_tries: Some(shown),
+                since,
+                ..Control::default()
+            });
+            let token = module.open(&info).unwrap();
+            let tried = token.log_in(&pin(), Attempt::Automatic);
+            assert_eq!(tries(stage), usize::from(tried.is_ok()), "{since}");
+            if tried.is_ok() {
+                break;
+            }
+            refused += 1;
+        }
+        assert!(refused > 2, "{refused}");
+    }
+}
+
+/// What a device that goes answers, at a call or after it.
+fn removals(at: u64) -> [Control; 2] {
+    let removed = Action::Answer(CKR_DEVICE_REMOVED);
+    [Fault::before(at, removed), Fault::after(at, removed)]
+        .map(|fault| Control::fault(fault.lasting(Duration::UntilInitialised)))
+}
+
+fn a_change_of_the_pin_that_fails_at_any_call_leaves_the_old_or_the_new_one(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let info = stage.provision(&mut module, "pin");
+    let (mut now, mut next) = (pin(), Pin::new("135790"));
+    let (mut failed, mut changed) = (0, 0);
+    for at in 1.. {
+        let mut happened = false;
+        for control in removals(at) {
+            stage.set(control);
+            let result = module
+                .open(&info)
+                .and_then(|token| token.change_pin(&now, &next, Attempt::Automatic));
+            happened |= stage.shim.has_failed().unwrap();
+            assert!(tries(stage) <= 1, "{at}");
+            stage.heal();
+            module.initialise_again().unwrap();
+            let token = module.open(&info).unwrap();
+            // One of both is right, and only that.
+            let is_new = token.log_in(&next, Attempt::Ordered).is_ok();
+            assert!(is_new || token.log_in(&now, Attempt::Ordered).is_ok(), "{at}");
+            assert!(is_new || result.is_err(), "{at}");
+            failed += usize::from(result.is_err());
+            if is_new {
+                changed += 1;
+                std::mem::swap(&mut now, &mut next);
+            }
+            drop(token);
+            module.initialise_again().unwrap();
+        }
+        if !happened {
+            break;
+        }
+    }
+    assert!(failed > 8 && changed > 2, "{failed} {changed}");
+}
+
+fn a_provisioning_that_fails_at_any_call_can_be_done_again(stage: &Stage) {
+    let mut module = stage.shimmed();
+    let officer = Pin::new(OFFICER);
+    let mut failed = 0;
+    for at in 1.. {
+        let mut happened = false;
+        for control in removals(at) {
+            stage.clear();
+            module.initialise_again().unwrap();
+            let blank = module.inventory().unwrap().blank().unwrap().clone();
+            stage.set(control);
+            let result = module.provision(&blank, "dev-a", &officer, &pin());
+            happened |= stage.shim.has_failed().unwrap();
+            assert!(tries(stage) <= 1, "{at}");
+            stage.heal();
+            module.initialise_again().unwrap();
+            failed += usize::from(result.is_err());
+            let inventory = module.inventory().unwrap();
+            let ready = inventory.tokens.iter().any(|token| token.has_user_pin);
+            assert!(ready || result.is_err(), "{at}");
+            if !ready {
+                let again = inventory.tokens.iter().find(|token| token.label == "dev-a");
+                let again = again.unwrap_or_else(|| inventory.blank().unwrap()).clone();
+                module.provision(&again, "dev-a", &officer, &pin()).unwrap();
+                module.initialise_again().unwrap();
+            }
+            drop(log_in(&module, "dev-a"));
+        }
+        if !happened {
+            break;
+        }
+    }
+    assert!(failed > 10, "{failed}");
 }

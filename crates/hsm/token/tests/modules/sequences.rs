@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use trustplane_hsm_core::path::SecretPath;
+use trustplane_hsm_core::change::{Change, Terms};
+use trustplane_hsm_core::layout::Description;
+use trustplane_hsm_core::path::{KeyName, SecretPath};
 use trustplane_hsm_core::replace::WriteError;
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Expected;
@@ -26,6 +28,9 @@ const KEYS: [&str; 4] = ["data", "b", "k", "tls.crt"];
 enum Step {
     Write(usize, BTreeMap<usize, Vec<u8>>),
     Delete(usize),
+    /// With the version that comes next.
+    Count(usize, Vec<u8>),
+    DeleteKey(usize, usize),
     Purge(usize),
     Refresh,
     /// Ends what was, and begins anew.
@@ -38,6 +43,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (at.clone(), values).prop_map(|(at, values)| Step::Write(at, values)),
         2 => at.clone().prop_map(Step::Delete),
+        2 => (at.clone(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(at, value)| Step::Count(at, value)),
+        3 => (at.clone(), 0..KEYS.len()).prop_map(|(at, key)| Step::DeleteKey(at, key)),
         1 => at.prop_map(Step::Purge),
         1 => Just(Step::Refresh),
         1 => Just(Step::Open),
@@ -76,6 +83,40 @@ fn carry_out(store: &mut Store<'_>, model: &mut Model, step: &Step) {
             let at = path(PATHS[*at]);
             let tombstone = Secret::tombstone(stamp(version(model, &at) + 1));
             write(store, model, &at, tombstone);
+        }
+        Step::Count(at, value) => {
+            let at = path(PATHS[*at]);
+            let mut wish = secret(version(model, &at) + 1, &[("k", value)]);
+            let counted = wish.clone();
+            wish.metadata.stamp = stamp(0);
+            match store.write(&at, &wish, Terms::next(Expected::Any)) {
+                Ok(written) => {
+                    assert_eq!(written, Description::of(&counted));
+                    model.insert(at, counted);
+                }
+                Err(StoreError::Write(WriteError::Occupied { .. })) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        Step::DeleteKey(at, key) => {
+            let (at, key) = (path(PATHS[*at]), KeyName::parse(KEYS[*key]).unwrap());
+            let known = model
+                .get(&at)
+                .filter(|secret| secret.data.contains_key(&key))
+                .cloned();
+            let change = Change::DeleteKey(&key, stamp(0));
+            let left = store.change(&at, &change, Terms::next(Expected::Any));
+            assert_eq!(left.is_ok(), known.is_some(), "{left:?}");
+            if let Some(mut secret) = known {
+                let next = secret.metadata.stamp.version + 1;
+                secret.data.remove(&key);
+                secret.metadata.stamp = stamp(next);
+                if secret.data.is_empty() {
+                    secret = Secret::tombstone(stamp(next));
+                }
+                assert_eq!(left.unwrap(), Description::of(&secret));
+                model.insert(at, secret);
+            }
         }
         Step::Purge(at) => {
             let at = path(PATHS[*at]);

@@ -265,6 +265,29 @@ fn a_label_that_was_cut_without_a_word_is_noticed_and_taken_back(stage: &Stage) 
     );
     assert_eq!(store.read(&path("a")).unwrap(), old);
     assert_eq!(without_generation(&Raw::new(&info)), without(&before));
+    // From whichever call on labels are cut, it is the old one or the new one, and no other label.
+    let mut cut = 0;
+    for since in 1.. {
+        stage.set(Control {
+            longest_label: Some(254),
+            since,
+            ..Control::default()
+        });
+        let made = store.write(&path("a"), &new, Expected::Any);
+        stage.heal();
+        match made {
+            Ok(_) => break,
+            Err(error) => assert!(
+                matches!(error, StoreError::Token(TokenError::Cut { .. })),
+                "{error}"
+            ),
+        }
+        cut += 1;
+        assert_eq!(without_generation(&Raw::new(&info)), without(&before));
+    }
+    assert!(cut > 10, "{cut}");
+    assert_eq!(store.read(&path("a")).unwrap(), new);
+    assert_eq!(without_generation(&Raw::new(&info)).len(), 3);
 }
 
 fn a_token_that_is_full_at_any_object_keeps_the_old_secret_and_nothing_else(stage: &Stage) {

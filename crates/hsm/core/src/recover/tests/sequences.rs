@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::change::{self as core, Terms, change};
 use crate::label::Label;
-use crate::model::{secret, tombstone};
+use crate::model::{secret, stamp, tombstone};
+use crate::path::KeyName;
 use crate::replace::{WriteError, purge};
 use crate::version::Stamp;
 
@@ -20,7 +22,10 @@ const KEYS: [&str; 5] = ["data", "b", "c", "x", "a"];
 #[derive(Debug, Clone)]
 enum Change {
     Write(usize, BTreeMap<&'static str, String>),
+    /// With the version that comes next.
+    Count(usize, String),
     Delete(usize),
+    DeleteKey(usize, &'static str),
     Purge(usize),
 }
 
@@ -32,13 +37,15 @@ fn any_event() -> impl Strategy<Value = Event> {
     let values = prop::collection::btree_map(prop::sample::select(KEYS.to_vec()), "[a-c]{0,2}", 1..4);
     let change = prop_oneof![
         5 => (at.clone(), values).prop_map(|(at, values)| Change::Write(at, values)),
+        2 => (at.clone(), "[a-c]{0,2}").prop_map(|(at, value)| Change::Count(at, value)),
         2 => at.clone().prop_map(Change::Delete),
+        2 => (at.clone(), prop::sample::select(KEYS.to_vec())).prop_map(|(at, key)| Change::DeleteKey(at, key)),
         1 => at.prop_map(Change::Purge),
     ];
     (
         change,
-        prop::option::of(0_usize..14),
-        prop::option::of(0_usize..8),
+        prop::option::of(0_usize..22),
+        prop::option::of(0_usize..12),
     )
 }
 
@@ -61,33 +68,75 @@ fn version(model: &Model, at: &str) -> u64 {
 /// A path, the steps of its change, and what it holds after them.
 type Planned = (&'static str, Vec<Op<u64>>, Option<Secret>);
 
+impl Change {
+    fn at(&self) -> &'static str {
+        match self {
+            Self::Write(at, _) | Self::Count(at, _) | Self::DeleteKey(at, _) => PATHS[*at],
+            Self::Delete(at) | Self::Purge(at) => PATHS[*at],
+        }
+    }
+
+    /// What a map would hold after it; nothing if that is refused.
+    fn result(&self, model: &Model) -> Option<Secret> {
+        let next = version(model, self.at()) + 1;
+        match self {
+            Self::Write(_, values) => {
+                let pairs: Vec<_> = values.iter().map(|(key, value)| (*key, value.as_str())).collect();
+                Some(secret(next, &pairs))
+            }
+            Self::Count(_, value) => Some(secret(next, &[("x", value)])),
+            Self::Delete(_) => Some(tombstone(next)),
+            Self::DeleteKey(_, key) => {
+                let mut left = model.get(self.at())?.clone();
+                left.data.remove(&KeyName::parse(key).unwrap())?;
+                left.metadata.stamp.version = next;
+                Some(if left.data.is_empty() {
+                    tombstone(next)
+                } else {
+                    left
+                })
+            }
+            Self::Purge(_) => None,
+        }
+    }
+}
+
 /// The steps of a change, and what the path holds after it; nothing if it is refused, as it should be.
-fn steps(token: &Token, model: &Model, change: &Change) -> Option<Planned> {
+fn steps(token: &Token, model: &Model, planned: &Change) -> Option<Planned> {
     let list = token.list();
     let contents = Contents::of(&list);
-    let limits = Limits::default();
-    let (at, wish) = match change {
-        Change::Write(at, values) => {
-            let pairs: Vec<_> = values.iter().map(|(key, value)| (*key, value.as_str())).collect();
-            (PATHS[*at], Some(secret(version(model, PATHS[*at]) + 1, &pairs)))
+    let (at, limits) = (planned.at(), Limits::default());
+    let wish = planned.result(model);
+    let counted = Terms::next(Expected::Any);
+    let plan = |wanted: core::Change<'_>, terms: Terms| change(&contents, &path(at), &wanted, terms, &limits);
+    let plan = match (planned, &wish) {
+        (Change::Purge(_), _) => {
+            let plan = purge(&contents, &path(at), version(model, at), None, &limits);
+            let can = model.get(at).is_some_and(Secret::is_deleted);
+            assert_eq!(plan.is_ok(), can, "purge {at}");
+            return plan.ok().map(|ops| (at, ops, None));
         }
-        Change::Delete(at) => (PATHS[*at], Some(tombstone(version(model, PATHS[*at]) + 1))),
-        Change::Purge(at) => (PATHS[*at], None),
+        (Change::DeleteKey(_, key), _) => {
+            let key = KeyName::parse(key).unwrap();
+            plan(core::Change::DeleteKey(&key, stamp(77)), counted)
+        }
+        (Change::Count(_, value), _) => plan(core::Change::Put(&secret(77, &[("x", value)])), counted),
+        (_, Some(wish)) => plan(core::Change::Put(wish), Expected::Any.into()),
+        (_, None) => return None,
     };
-    let Some(wish) = wish else {
-        let plan = purge(&contents, &path(at), version(model, at), None, &limits);
-        let can = model.get(at).is_some_and(Secret::is_deleted);
-        assert_eq!(plan.is_ok(), can, "purge {at}");
-        return plan.ok().map(|ops| (at, ops, None));
-    };
-    match replace(&contents, &path(at), &wish, Expected::Any, &limits) {
-        Ok(ops) => {
-            assert!(!collides(model, at, &wish), "write {at}");
-            Some((at, ops, Some(wish)))
+    match plan {
+        Ok((ops, result)) => {
+            assert_eq!(Some(&result), wish.as_ref(), "{planned:?}");
+            assert!(!collides(model, at, &result), "write {at}");
+            Some((at, ops, wish))
+        }
+        Err(WriteError::NoKey { .. }) => {
+            assert!(wish.is_none(), "{planned:?}");
+            None
         }
         Err(error) => {
             assert!(matches!(error, WriteError::Occupied { .. }), "{error}");
-            assert!(collides(model, at, &wish), "{error}");
+            assert!(collides(model, at, &wish?), "{error}");
             None
         }
     }
@@ -138,9 +187,9 @@ proptest! {
 
     #[test]
     fn any_sequence_of_changes_and_crashes_equals_a_map(
-        events in prop::collection::vec(any_event(), 1..14), order: u64,
+        events in prop::collection::vec(any_event(), 1..14), order: u64, halves: bool,
     ) {
-        let mut token = Token { order, ..Token::default() };
+        let mut token = Token { order, halves, ..Token::default() };
         let mut model = Model::new();
         for (change, crash, again) in events {
             let Some((at, ops, wish)) = steps(&token, &model, &change) else { continue };
@@ -206,6 +255,7 @@ proptest! {
     #[test]
     fn the_original_sees_what_we_write(
         secrets in prop::collection::btree_map("[a-c]{3}", prop::collection::btree_map("[a-z]{1,4}", "[a-z]{0,3}", 1..4), 1..4),
+        interrupted in prop::option::of(1_usize..9),
     ) {
         let mut token = Token::default();
         for (version, (at, values)) in (1..).zip(&secrets) {
@@ -216,7 +266,14 @@ proptest! {
             token.run(&ops, None).unwrap();
         }
         prop_assert!(token.generation().0 == 1);
-        let listed: Vec<String> = original_lists(&token).into_iter().collect();
+        // A journal is nothing to it, nor what is written under another path.
+        if let Some(steps) = interrupted {
+            let ops = write(&token, "ddd", &secret(9, &[("k", "v"), ("l", "v"), ("m", "v")]));
+            token.run(&ops, Some(steps.min(ops.len() - 1))).unwrap_err();
+            prop_assert!(token.journals().len() == 1);
+        }
+        let listed = original_lists(&token).into_iter().filter(|path| path != "ddd");
+        let listed: Vec<String> = listed.collect();
         // A path whose only key is `data` is listed by its own name, and so are all others.
         prop_assert_eq!(listed, secrets.keys().cloned().collect::<Vec<_>>());
         for (at, values) in &secrets {
