@@ -24,6 +24,9 @@ async fn each_new_text_allows_one_more_try() -> Result<()> {
         agent.says(&refused(PinProblem::Rejected)).await;
         assert_eq!(stage.wrong_tries(), tries);
         // The same text allows nothing more.
+        stage
+            .recorded(|record| record.tries[0].outcome == Outcome::Rejected)
+            .await?;
         agent.kill();
         stage.change_token(PIN, PIN);
         agent = stage.agent("pod").await?;
