@@ -1,7 +1,7 @@
 //! The PIN is changed, and the agent is killed wherever that can happen: each PIN is tried once at most.
 
 use anyhow::Result;
-use trustplane_api::hsm::record::{Outcome, Record};
+use trustplane_api::hsm::record::{AgentPhase, Outcome, Record};
 use trustplane_hsm_agent::PinProblem;
 use trustplane_pkcs11_shim::pkcs11::CKR_PIN_INCORRECT;
 use trustplane_pkcs11_shim::{Action, Control, Fault};
@@ -172,6 +172,7 @@ async fn what_a_change_has_left_is_written_as_soon_as_that_is_possible() -> Resu
     stage
         .recorded(|record| outcomes(record) == [Outcome::Accepted])
         .await?;
+    stage.state(AgentPhase::Serving).await?;
     // The first write says that it begins.
     let patch = Match::verb(Verb::Patch).resource("configmaps");
     let away = proxy.add(Rule::new(patch, Cut::Cut).skip(1));

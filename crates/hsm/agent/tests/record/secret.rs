@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use trustplane_api::hsm::record::AgentPhase;
+use trustplane_api::hsm::record::{AgentPhase, Outcome};
 use trustplane_hsm_agent::PinProblem;
 use trustplane_pkcs11_shim::pkcs11::CKR_PIN_INCORRECT;
 use trustplane_testkit::Sandbox;
@@ -76,7 +76,14 @@ async fn a_secret_that_is_missing_or_useless_is_told_and_mended_without_a_restar
 async fn a_wrong_pin_in_a_secret_that_was_made_anew_is_not_tried_again() -> Result<()> {
     let stage = Stage::new(WRONG).await?;
     let agent = stage.agent("pod").await?;
-    stage.state(AgentPhase::PinRejected).await?;
+    stage
+        .recorded(|record| {
+            record
+                .tries
+                .iter()
+                .any(|tried| tried.outcome == Outcome::Rejected)
+        })
+        .await?;
     // Also when the token shows no wrong PIN any more, and after a restart.
     stage.change_token(PIN, PIN);
     stage.recreate_secret(WRONG).await?;
