@@ -1,5 +1,6 @@
 //! What is known of the tokens of a pool, from what the nodes report. Reports are hostile until they are checked.
 
+mod identity;
 mod merge;
 mod past;
 mod picture;
@@ -16,6 +17,8 @@ use trustplane_plan::{Meta, ObjectRef, Owner};
 
 use crate::decide::DeviceView;
 
+pub(crate) use identity::Double;
+pub use identity::{Identity, Met, concerns};
 pub(crate) use merge::Conflict;
 pub(crate) use past::{Past, whole_second};
 pub(crate) use picture::{Picture, Situation};
@@ -80,6 +83,8 @@ pub struct Claim {
     pub created: Option<Timestamp>,
     /// Nodes and serial numbers of the tokens that it has there.
     pub tokens: BTreeSet<(String, String)>,
+    /// The tokens that its agents have met.
+    pub met: BTreeSet<Met>,
 }
 
 impl Claim {
@@ -100,6 +105,7 @@ impl Claim {
                 .filter(is_its_own)
                 .filter_map(place)
                 .collect(),
+            met: Met::all_of(device.object.name(), status),
         }
     }
 }

@@ -11,8 +11,10 @@ use crate::decide::world::{at, pico, pool_meta, view};
 use crate::decide::{PoolInput, decide_pool};
 use crate::discovery_set::labels;
 
+mod consents;
 mod events;
 mod hostile;
+mod identities;
 mod properties;
 mod records;
 mod tokens;
@@ -69,6 +71,7 @@ pub(super) fn input(desired: i32, pods: Vec<PodView>) -> PoolInput {
         devices: vec![device],
         claims: Vec::new(),
         records: BTreeMap::new(),
+        consents: BTreeMap::new(),
     }
 }
 
