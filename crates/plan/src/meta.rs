@@ -46,7 +46,9 @@ impl Owner {
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid,
-            "controller": self.controller, "blockOwnerDeletion": self.controller,
+            // Without `blockOwnerDeletion`: to set it takes the right to the finalizers of the owner where the API server enforces
+            // that, and nobody here waits for children.
+            "controller": self.controller,
         })
     }
 }

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Ownership, Propagation, Step, Target, converge,
-};
+use crate::{Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Ownership, Step, Target, converge};
 
 /// The live objects among which a set is kept.
 #[derive(Debug, Clone, Copy)]
@@ -59,12 +57,7 @@ fn prune<'a>(
         };
         let ours =
             ownership.mark.is_on(meta) && meta.owners.iter().any(|o| o.controller && o.uid == set.owner);
-        (ours && !wanted.contains(&target) && !meta.is_terminating()).then(|| Delete {
-            target,
-            uid: meta.uid.clone(),
-            resource_version: Some(meta.resource_version.clone()),
-            propagation: Propagation::Background,
-        })
+        Delete::seen(kind, meta).filter(|_| ours && !wanted.contains(&target))
     })
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::{Kind, Manifest, Note, ObjectRef, Target};
+use crate::{Kind, Manifest, Meta, Note, ObjectRef, Target};
 
 /// Everything that a controller means to do about one key, in order, and when it wants to look again.
 ///
@@ -137,6 +137,28 @@ pub struct Delete {
     pub propagation: Propagation,
 }
 
+impl Delete {
+    /// The deletion of a live object as it was last seen, its children after it: none if it is being deleted already.
+    pub fn seen(kind: &Kind, live: &Meta) -> Option<Self> {
+        (!live.is_terminating()).then(|| Self {
+            target: Target {
+                kind: kind.clone(),
+                object: live.object.clone(),
+            },
+            uid: live.uid.clone(),
+            resource_version: Some(live.resource_version.clone()),
+            propagation: Propagation::Background,
+        })
+    }
+
+    /// The children go first: the object stays until none is left.
+    #[must_use]
+    pub fn children_first(mut self) -> Self {
+        self.propagation = Propagation::Foreground;
+        self
+    }
+}
+
 /// A write of the status of an object, as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status {
@@ -144,17 +166,20 @@ pub struct Status {
     pub target: Target,
     /// The uid: a new object of the same name never gets the status of the old one.
     pub uid: Arc<str>,
+    /// The version, where the decision rests on what was last seen: an object that has changed since keeps its status.
+    pub seen: Option<Arc<str>>,
     /// The status.
     pub status: Value,
 }
 
 impl Status {
-    /// The step that brings a status from `live` to `wish`: none if they are equal.
-    pub fn step<A>(target: Target, uid: &Arc<str>, live: &Value, wish: Value) -> Option<Step<A>> {
+    /// The step that brings a status from `live`, which was seen with this metadata, to `wish`: none if they are equal.
+    pub fn step<A>(target: Target, seen: &Meta, live: &Value, wish: Value) -> Option<Step<A>> {
         (*live != wish).then(|| {
             Step::Status(Self {
                 target,
-                uid: uid.clone(),
+                uid: seen.uid.clone(),
+                seen: Some(seen.resource_version.clone()),
                 status: wish,
             })
         })

@@ -395,3 +395,74 @@ fn the_secrets_for_the_registry_reach_the_processes_of_hsm_too() {
         "{rendered:?}"
     );
 }
+
+/// What the product's own chart renders.
+fn product(values: &[&str]) -> Vec<Value> {
+    let said = render(&Chart::of_the_product().unwrap(), values).unwrap();
+    assert!(said.status.success(), "{}", said.err);
+    serde_saphyr::from_multiple(&said.out).unwrap()
+}
+
+#[test]
+fn rules_for_our_kinds_hold_whoever_installs_the_definitions() {
+    let policy = "ValidatingAdmissionPolicy/hsmdevices.hsm.j5t.io";
+    find(&product(&[]), policy);
+    let objects = product(&["crds.install=false"]);
+    find(&objects, policy);
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["kind"] != "CustomResourceDefinition")
+    );
+    let without = product(&["capabilities.hsm.enabled=false"]);
+    assert!(!names(&without).contains(&policy.to_owned()));
+}
+
+#[test]
+fn the_guard_of_secrets_excepts_those_that_the_process_keeps_by_their_names() {
+    let objects = objects(&[]);
+    let guard = find(
+        &objects,
+        "ValidatingAdmissionPolicy/tp-trustplane-manager-secrets",
+    );
+    let variables = guard["spec"]["variables"].as_array().unwrap();
+    let kept = variables
+        .iter()
+        .find(|variable| variable["name"] == "isKept")
+        .unwrap();
+    let expression = kept["expression"].as_str().unwrap();
+    let named = r#"request.name in ["installation-key","tp-trustplane-manager-ca"]"#;
+    assert!(expression.ends_with(named), "{expression}");
+    // They are the installation's to remove.
+    assert!(expression.contains("variables.staysThere"), "{expression}");
+}
+
+#[test]
+fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
+    let objects = product(&[
+        "capabilities.hsm.namespaces={tokens}",
+        "hsm.agent.extraEgress[0].ports[0].port=1792",
+    ]);
+    let policy = find(&objects, "NetworkPolicy/tp-trustplane-agents");
+    assert_eq!(policy["metadata"]["namespace"], "tokens");
+    let [service, health] = policy["spec"]["ingress"].as_array().unwrap().as_slice() else {
+        panic!("{policy}");
+    };
+    assert_eq!(service["ports"], json!([{"port": 9090, "protocol": "TCP"}]));
+    let manager = json!([{
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "home"}},
+        "podSelector": {"matchLabels": {
+            "app.kubernetes.io/component": "manager",
+            "app.kubernetes.io/instance": "tp",
+            "app.kubernetes.io/name": "trustplane",
+        }},
+    }]);
+    assert_eq!(service["from"], manager);
+    assert_eq!(health["ports"], json!([{"port": 8093, "protocol": "TCP"}]));
+    let egress = policy["spec"]["egress"].as_array().unwrap();
+    assert_eq!(egress.last().unwrap(), &json!({"ports": [{"port": 1792}]}));
+    let discovery = find(&objects, "NetworkPolicy/tp-trustplane-discovery");
+    assert_eq!(discovery["metadata"]["namespace"], "tokens");
+    let none = product(&["networkPolicy.enabled=false"]);
+    assert!(none.iter().all(|object| object["kind"] != "NetworkPolicy"));
+}

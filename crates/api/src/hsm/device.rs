@@ -234,6 +234,21 @@ pub struct Pkcs11 {
     pub auto_provision: bool,
     /// Whether nobody else writes to the tokens: then they are not read anew in each interval.
     pub exclusive: bool,
+    /// What the tokens can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2. Without it deviceType and the
+    /// name of the module tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-validations" = [{
+            "rule": "self in ['software', 'opensc', 'opensc-64', 'pico-hsm', 'smartcard-hsm', 'yubihsm2']",
+            "message": "must be software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2",
+        }])
+    )]
+    pub limits: Option<String>,
+    /// How often the tokens are read through for what other tools have written, in seconds; at least 5, and 30 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 5, max = 31536000))]
+    pub pass_interval: Option<i32>,
     /// What the module finds in its environment, whichever token it is for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(

@@ -10,5 +10,7 @@ pub const SERIAL_LABEL: &str = "hsm.j5t.io/serial-number";
 pub const PATH_LABEL: &str = "hsm.j5t.io/device-path";
 /// Asks for a DaemonSet that needs nothing of the node.
 pub const TEST_MODE_ANNOTATION: &str = "hsm.j5t.io/test-mode";
+/// The namespaces whose HSMDevices may have a PIN out of the Secret that bears it, separated by commas.
+pub const PIN_FOR_ANNOTATION: &str = "trustplane.io/pin-for";
 /// What the original calls itself in labels.
 pub const OPERATOR: &str = "hsm-secrets-operator";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::watch;
 use trustplane_api::hsm::names::DEVICE_LABEL;
+use trustplane_hsm_core::consent::Consent;
 use trustplane_hsm_core::decide::{AgentAction, AgentPod, AgentsInput, Issuing, decide_agents};
 use trustplane_hsm_core::objects::label_value;
 use trustplane_kit::controller::{Controller, Executor, Fault, Look};
@@ -50,8 +51,13 @@ impl Controller for AgentObjects {
         if device.is_none() && live.is_empty() {
             return Ok(None);
         }
+        let consent = match &device {
+            Some(device) => self.world.consent(device).await?,
+            None => Consent::Needless,
+        };
         Ok(Some(AgentsInput {
             key: key.clone(),
+            consent,
             device,
             pools: self.world.pools_for(key),
             live,
@@ -69,9 +75,9 @@ impl Controller for AgentObjects {
         decide_agents(input, &self.world.rules, &self.fingerprinter, now)
     }
 
-    async fn perform(&self, _action: AgentAction) -> Result<(), HsmError> {
-        // Each has become a write.
-        Ok(())
+    async fn perform(&self, action: AgentAction) -> Result<(), HsmError> {
+        // Each becomes a write before a plan is carried out.
+        Err(HsmError::NoWrite(format!("{action:?}")))
     }
 
     async fn execute(&self, plan: Plan<AgentAction>, executor: &Executor) -> Result<(), Fault<HsmError>> {
@@ -122,6 +128,7 @@ impl AgentObjects {
             if here && meta.labels.get(DEVICE_LABEL) == Some(&device) {
                 pods.push(AgentPod {
                     meta: meta.clone(),
+                    node: value.node.clone(),
                     phase: value.phase.clone(),
                     reason: value.reason.clone(),
                 });

@@ -36,7 +36,7 @@ struct Assembly {
     pools: Runner<Pools>,
     agents: Runner<AgentObjects>,
     feeds: Vec<Feed>,
-    clients: Arc<Agents>,
+    world: World,
 }
 
 fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> Assembly {
@@ -63,8 +63,8 @@ fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> As
         devices: runner(hands, devices, &queues.devices, devices::MANAGER),
         pools: runner(hands, pools, &queues.pools, pools::MANAGER),
         agents: runner(hands, agents, &queues.agents, agents::MANAGER),
-        clients: Arc::new(Agents::new(world.pods.clone(), pki.client.clone())),
         feeds: feeds(&world, news, &queues, pki.authority()),
+        world,
     }
 }
 
@@ -133,10 +133,11 @@ pub async fn run_alone(
         pools,
         agents,
         feeds,
-        clients,
+        world,
     } = assemble(&bench, setup, &pki, &options);
     if let Some(callers) = &callers {
-        callers.send_replace(Some(clients));
+        let agents = Agents::new(world.pods.clone(), pki.client.clone());
+        callers.send_replace(Some(Arc::new(agents)));
     }
     let stop = CancellationToken::new();
     let feeds = join_all(feeds.into_iter().map(|(_, feed)| feed));

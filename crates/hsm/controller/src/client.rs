@@ -66,6 +66,8 @@ impl Agents {
 
     /// A client of one agent. Whoever answers has shown the certificate of that agent.
     pub async fn connect(&self, agent: &ObjectRef) -> Result<HsmAgentClient<Channel>, ClientError> {
+        // An agent that has gone for good is never asked for again.
+        self.lines.forget(|agent| self.pods.under(agent).is_empty());
         let addresses = self.addresses(agent);
         self.lines
             .connect(agent, &addresses)
@@ -129,6 +131,11 @@ impl Lines {
         Err(failed)
     }
 
+    /// Closes the connections to some agents.
+    fn forget(&self, is_gone: impl Fn(&ObjectRef) -> bool) {
+        self.lock().retain(|agent, _| !is_gone(agent));
+    }
+
     fn held(&self, agent: &ObjectRef, generation: u64, addresses: &[IpAddr]) -> Option<Channel> {
         let held = self.lock();
         let held = held.get(agent)?;
@@ -144,7 +151,8 @@ impl Lines {
             .map_err(|_| no_name())?
             .connect_timeout(CONNECT)
             .timeout(CALL)
-            .http2_keep_alive_interval(KEEPALIVE);
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_while_idle(true);
         let (connector, port) = (TlsConnector::from(self.tls.current()), self.port);
         let connect = service_fn(move |_: Uri| {
             let (connector, server) = (connector.clone(), server.clone());

@@ -61,10 +61,25 @@ fn shown(authority: &Authority, name: &str, usage: Usage) -> Material {
     }
 }
 
-/// Serves as an agent at an address: with which certificate, and under which name.
+async fn listen() -> TcpListener {
+    TcpListener::bind((ONE, 0)).await.unwrap()
+}
+
+/// Two agents with one port, as all agents have: a port that somebody else has at the other address is not taken.
+async fn listen_twice() -> [TcpListener; 2] {
+    loop {
+        let one = listen().await;
+        let port = one.local_addr().unwrap().port();
+        if let Ok(other) = TcpListener::bind((OTHER, port)).await {
+            return [one, other];
+        }
+    }
+}
+
+/// Serves as an agent: with which certificate, and under which name.
 async fn serve(
     authority: &Authority,
-    at: (IpAddr, u16),
+    listener: TcpListener,
     dns: &str,
     name: &'static str,
 ) -> (u16, Arc<AtomicUsize>) {
@@ -76,7 +91,7 @@ async fn serve(
         .alpn(&["h2"])
         .build()
         .unwrap();
-    let (listener, acceptor) = (TcpListener::bind(at).await.unwrap(), TlsAcceptor::from(config));
+    let acceptor = TlsAcceptor::from(config);
     let port = listener.local_addr().unwrap().port();
     let connections = Arc::new(AtomicUsize::new(0));
     let count = connections.clone();
@@ -117,7 +132,7 @@ const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 #[tokio::test]
 async fn another_agent_at_the_address_is_not_taken_for_this_one() {
     let ca = authority();
-    let (port, _) = serve(&ca, (ONE, 0), "b.vault.hsm-agent", "b").await;
+    let (port, _) = serve(&ca, listen().await, "b.vault.hsm-agent", "b").await;
     let lines = lines(shown(&ca, MANAGER, Usage::Client), port);
     let refused = lines.connect(&agent("a"), &[ONE]).await.unwrap_err();
     assert!(matches!(refused, ClientError::Connect { .. }), "{refused}");
@@ -131,8 +146,9 @@ async fn another_agent_at_the_address_is_not_taken_for_this_one() {
 #[tokio::test]
 async fn whoever_copies_the_labels_of_an_agent_is_passed_over() {
     let ca = authority();
-    let (port, _) = serve(&authority(), (ONE, 0), "a.vault.hsm-agent", "impostor").await;
-    serve(&ca, (OTHER, port), "a.vault.hsm-agent", "a").await;
+    let [one, other] = listen_twice().await;
+    let (port, _) = serve(&authority(), one, "a.vault.hsm-agent", "impostor").await;
+    serve(&ca, other, "a.vault.hsm-agent", "a").await;
     let lines = lines(shown(&ca, MANAGER, Usage::Client), port);
     let channel = lines.connect(&agent("a"), &[ONE, OTHER]).await.unwrap();
     assert_eq!(who(channel).await.unwrap(), "a");
@@ -141,7 +157,7 @@ async fn whoever_copies_the_labels_of_an_agent_is_passed_over() {
 #[tokio::test]
 async fn an_agent_answers_nobody_but_the_manager() {
     let ca = authority();
-    let (port, _) = serve(&ca, (ONE, 0), "a.vault.hsm-agent", "a").await;
+    let (port, _) = serve(&ca, listen().await, "a.vault.hsm-agent", "a").await;
     let lines = lines(shown(&ca, "b.vault.hsm-agent", Usage::Both), port);
     // In TLS 1.3 a client hears of its refusal with the first answer.
     let answer = match lines.connect(&agent("a"), &[ONE]).await {
@@ -154,8 +170,9 @@ async fn an_agent_answers_nobody_but_the_manager() {
 #[tokio::test]
 async fn a_connection_is_kept_until_certificate_or_pod_change() {
     let ca = authority();
-    let (port, connections) = serve(&ca, (ONE, 0), "a.vault.hsm-agent", "a").await;
-    serve(&ca, (OTHER, port), "a.vault.hsm-agent", "a, elsewhere").await;
+    let [one, other] = listen_twice().await;
+    let (port, connections) = serve(&ca, one, "a.vault.hsm-agent", "a").await;
+    serve(&ca, other, "a.vault.hsm-agent", "a, elsewhere").await;
     let lines = lines(shown(&ca, MANAGER, Usage::Client), port);
     for _ in 0..3 {
         let channel = lines.connect(&agent("a"), &[ONE]).await.unwrap();
@@ -168,6 +185,20 @@ async fn a_connection_is_kept_until_certificate_or_pod_change() {
     assert_eq!(connections.load(Ordering::SeqCst), 2);
     let channel = lines.connect(&agent("a"), &[OTHER]).await.unwrap();
     assert_eq!(who(channel).await.unwrap(), "a, elsewhere");
+}
+
+#[tokio::test]
+async fn the_connection_to_an_agent_that_is_gone_is_closed() {
+    let ca = authority();
+    let (port, connections) = serve(&ca, listen().await, "a.vault.hsm-agent", "a").await;
+    let lines = lines(shown(&ca, MANAGER, Usage::Client), port);
+    lines.connect(&agent("a"), &[ONE]).await.unwrap();
+    lines.forget(|gone| *gone == agent("b"));
+    assert_eq!(lines.lock().len(), 1);
+    lines.forget(|gone| *gone == agent("a"));
+    assert!(lines.lock().is_empty());
+    lines.connect(&agent("a"), &[ONE]).await.unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use trustplane_kit::watch::{Change, Subscription, Watched};
 use trustplane_plan::{Meta, ObjectRef};
 use trustplane_process::ca::Authority;
 
+use crate::seen::SeenPool;
 use crate::world::{News, World, devices_of_pool};
 
 /// A task with its name.
@@ -44,17 +45,17 @@ pub(crate) fn feeds(
     let [pods_for_pools, pods_for_agents] = news.pods;
     let [records_for_pools, records_for_agents] = news.records;
     // A token that one HSMDevice lets go of may be what another waits for.
-    let every_pool = |world: &World| {
+    let beside = {
         let world = world.clone();
-        move |_: &Meta| world.all_pools().into_iter().collect::<Keys>()
+        move |pool: &Watched<SeenPool>| world.pools_beside(pool)
     };
     let mut feeds = vec![
         on("hsm-device-devices", of_devices, devices, itself),
         on("hsm-device-agents", of_agents, agents, itself),
-        on("hsm-device-pools", of_pools, pools, every_pool(world)),
+        on("hsm-device-pools", of_pools, pools, pools_of(itself, world)),
         on_all("hsm-pool-devices", pools_for_devices, devices, devices_of_pool),
         on_all("hsm-pool-agents", pools_for_agents, agents, devices_of_pool),
-        on("hsm-pool-pools", pools_for_pools, pools, every_pool(world)),
+        on_all("hsm-pool-pools", pools_for_pools, pools, beside),
         on("hsm-set-devices", sets_for_devices, devices, devices_of(world)),
         on(
             "hsm-set-pools",

@@ -1,12 +1,12 @@
 //! The controller of pools: what the nodes report becomes their status.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::POOL;
 use trustplane_hsm_core::decide::{PoolInput, decide_pool};
 use trustplane_hsm_core::objects::discovery_name;
-use trustplane_hsm_core::pool::{Claim, DaemonSetView, PodView, PoolDevice};
+use trustplane_hsm_core::pool::{DaemonSetView, PodView, PoolDevice};
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Watched;
 use trustplane_plan::{Classified, Never, Note, ObjectRef, Plan, Severity, Target};
@@ -39,14 +39,20 @@ impl Controller for Pools {
             return Ok(None);
         };
         let wanted = devices_of_pool(&pool);
-        let devices = wanted.iter().filter_map(|device| self.device(device));
+        let devices: Vec<_> = wanted.iter().filter_map(|device| self.device(device)).collect();
+        let mut consents = BTreeMap::new();
+        for PoolDevice { device, .. } in &devices {
+            let consent = self.world.consent(device).await?;
+            consents.insert(device.meta.object.name().to_owned(), consent);
+        }
         Ok(Some(PoolInput {
             pool: pool.meta.clone(),
             spec: pool.value.spec.clone(),
             status: pool.value.status.clone(),
-            devices: devices.collect(),
-            claims: self.claims(&wanted),
+            devices,
+            claims: self.world.claims(&wanted),
             records: self.world.records_of(&wanted),
+            consents,
         }))
     }
 
@@ -108,22 +114,6 @@ impl Pools {
             daemon_set,
             pods,
         })
-    }
-
-    /// What all other HSMDevices hold.
-    fn claims(&self, own: &BTreeSet<ObjectRef>) -> Vec<Claim> {
-        let mut others = Vec::new();
-        self.world.devices.for_each(|device| {
-            if !own.contains(&device.meta.object) {
-                others.push(device.meta.clone());
-            }
-        });
-        others.sort_by(|one, other| one.object.cmp(&other.object));
-        let claims = others.iter().flat_map(|device| {
-            let pools = self.world.pools_for(&device.object);
-            pools.into_iter().map(|pool| Claim::of(device, &pool.status))
-        });
-        claims.collect()
     }
 }
 

@@ -8,11 +8,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use trustplane_api::hsm::record::{Record, STATE};
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
+use trustplane_hsm_core::objects::APP_LABEL;
 use trustplane_kit::watch::{Payload, Project, ProjectError};
 use trustplane_plan::{Meta, ObjectRef};
-
-/// The label of an agent's pods, and the selector of its Deployment.
-pub(crate) const APP: &str = "app";
 
 /// What is kept of an HSMDevice.
 #[derive(Debug, Deserialize)]
@@ -163,7 +161,7 @@ impl Project for Pods {
     }
 
     fn names(meta: &Meta, _out: &SeenPod) -> Vec<ObjectRef> {
-        let agent = meta.labels.get(APP);
+        let agent = meta.labels.get(APP_LABEL);
         agent
             .map(|agent| ObjectRef::new(meta.object.namespace(), agent))
             .into_iter()

@@ -6,18 +6,21 @@ use std::sync::Arc;
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DEVICE, POOL};
+use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
 use trustplane_hsm_core::device::read;
 use trustplane_hsm_core::objects::{
     AGENT, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING, SECRET,
     SERVICE_ACCOUNT, is_for, label_value, mark,
 };
-use trustplane_hsm_core::pool::device_names;
+use trustplane_hsm_core::pool::{Claim, concerns, device_names};
 use trustplane_hsm_core::rules::Rules;
+use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::manager::Workbench;
 use trustplane_kit::watch::{Metadata, Slim, Store, Subscription, WatchSpec, Watched};
 use trustplane_plan::{Keep, Kind, Meta, ObjectRef};
 
+use crate::error::HsmError;
 use crate::seen::{Pods, SeenDaemonSet, SeenDevice, SeenPod, SeenPool, SeenRecord};
 use crate::{agents, devices};
 
@@ -35,6 +38,8 @@ pub(crate) struct World {
     pub records: Store<SeenRecord>,
     /// What agents consist of besides: metadata alone. No value of a Secret gets here.
     pub parts: Vec<Store<()>>,
+    /// Asks for what is not watched.
+    reader: Writer,
 }
 
 /// What tells of changes, to be made into keys.
@@ -83,6 +88,7 @@ impl World {
             pods: news.pods[0].store(),
             records: news.records[0].store(),
             parts: news.parts.iter().map(Subscription::store).collect(),
+            reader: bench.writer(agents::MANAGER),
             rules,
         };
         (world, news)
@@ -100,6 +106,25 @@ impl World {
         DeviceView {
             read: read(namespace, object.name(), spec, &self.rules),
             meta: device.meta.clone(),
+        }
+    }
+
+    /// Whether the agents of an HSMDevice may read their PIN. The Secret bears no label of ours by which it could be watched, and
+    /// only its metadata is asked for.
+    pub async fn consent(&self, device: &DeviceView) -> Result<Consent, HsmError> {
+        let Some(secret) = consent::asked(device) else {
+            return Ok(Consent::Needless);
+        };
+        let keep = Keep {
+            annotations: true,
+            manager: None,
+        };
+        let here = device.meta.object.namespace().unwrap_or_default();
+        match self.reader.get_meta(&SECRET, &secret, &keep).await {
+            Ok(meta) => Ok(Consent::of(meta.as_ref(), here)),
+            // The namespace is no longer ours to read, so nothing in it is.
+            Err(WriteError::Forbidden { .. }) => Ok(Consent::Denied),
+            Err(error) => Err(HsmError::Consent(error)),
         }
     }
 
@@ -214,11 +239,31 @@ impl World {
         all
     }
 
-    /// All pools.
-    pub fn all_pools(&self) -> Vec<ObjectRef> {
-        let mut all = Vec::new();
-        self.pools.for_each(|pool| all.push(pool.meta.object.clone()));
-        all
+    /// The pools that a change of this one may matter to, and itself.
+    pub fn pools_beside(&self, changed: &Watched<SeenPool>) -> BTreeSet<ObjectRef> {
+        let mut keys = BTreeSet::from([changed.meta.object.clone()]);
+        let status = pool_view(changed).status;
+        self.pools.for_each(|pool| {
+            if concerns(&status, &pool_view(pool).status) {
+                keys.insert(pool.meta.object.clone());
+            }
+        });
+        keys
+    }
+
+    /// What HSMDevices hold by the status of their pools, but for some of them, in order.
+    pub fn claims(&self, but: &BTreeSet<ObjectRef>) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        self.pools.for_each(|pool| {
+            let status = pool_view(pool).status;
+            let devices = devices_of_pool(pool)
+                .into_iter()
+                .filter(|device| !but.contains(device));
+            let devices = devices.filter_map(|device| self.devices.get(&device));
+            claims.extend(devices.map(|device| Claim::of(&device.meta, &status)));
+        });
+        claims.sort_by(|one, other| (&one.device, &one.tokens).cmp(&(&other.device, &other.tokens)));
+        claims
     }
 
     /// The names of pools that are for any of these HSMDevices.

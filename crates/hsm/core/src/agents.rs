@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, PATH_LABEL, SERIAL_LABEL};
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
-use trustplane_plan::{Manifest, Owner};
+use trustplane_plan::{Manifest, ObjectRef, Owner};
 
 use crate::decide::PoolView;
 use crate::device::{Device, Fixed, Opening, Search};
-use crate::objects::{AGENT, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
+use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
 use crate::pool::info;
 use crate::rules::Rules;
 use crate::usb::access::Access;
@@ -80,15 +80,19 @@ impl<'a> Agent<'a> {
         })
     }
 
+    /// Whether an object of its own is in the namespace of its PIN, and not in that of its HSMDevice.
+    pub fn is_away(&self, object: &ObjectRef) -> bool {
+        object.namespace() != Some(&self.device.namespace)
+    }
+
     /// Its objects, in the order in which they are needed. The Secrets are not among them: nobody here knows what is in them.
     pub fn wishes(&self, owner: &Owner, rules: &Rules) -> Vec<Manifest> {
         let mut wishes = rights::manifests(self);
         wishes.push(self.object(CONFIG_MAP));
         wishes.push(deployment::manifest(self, rules));
-        let namespace = Some(self.device.namespace.as_str());
-        let owned = |wish: Manifest| match wish.object().namespace() == namespace {
-            true => wish.owner(owner.clone()),
-            false => wish,
+        let owned = |wish: Manifest| match self.is_away(wish.object()) {
+            true => wish,
+            false => wish.owner(owner.clone()),
         };
         wishes.into_iter().map(owned).collect()
     }
@@ -96,7 +100,7 @@ impl<'a> Agent<'a> {
     /// The labels of its objects, as the original has them.
     fn labels(&self) -> Vec<(&'static str, String)> {
         let mut labels = vec![
-            ("app", self.name.clone()),
+            (APP_LABEL, self.name.clone()),
             (COMPONENT_LABEL, AGENT.to_owned()),
             ("app.kubernetes.io/name", AGENT.to_owned()),
             ("app.kubernetes.io/instance", self.name.clone()),

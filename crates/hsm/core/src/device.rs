@@ -6,8 +6,10 @@ mod usb;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use strum::IntoEnumIterator;
 use trustplane_api::hsm::{Discovery, HostDirectory, HsmDeviceSpec, MirroringSpec, PinSecret, Pkcs11};
 
+use crate::limits::Profile;
 use crate::objects::label_value;
 use crate::rules::{Rules, parts};
 use crate::usb::{AutoMatch, PathMatch, Pattern, Selection};
@@ -59,6 +61,10 @@ pub struct Opening {
     pub auto_provision: bool,
     /// Whether nobody else writes to the tokens.
     pub exclusive: bool,
+    /// What the tokens can take, if that is said.
+    pub limits: Option<Profile>,
+    /// How often the tokens are read through, in seconds, if that is said.
+    pub pass_interval: Option<i32>,
     /// What the module finds in its environment; static tokens may add to it.
     pub environment: BTreeMap<String, String>,
     /// Directories of the node that the module needs; static tokens may add to them.
@@ -264,9 +270,29 @@ impl Reader<'_> {
             pin,
             auto_provision: pkcs11.auto_provision,
             exclusive: pkcs11.exclusive,
+            limits: self.limits(pkcs11.limits.as_deref()),
+            pass_interval: self.pass_interval(pkcs11.pass_interval),
             environment,
             host_directories,
         })
+    }
+
+    fn limits(&mut self, name: Option<&str>) -> Option<Profile> {
+        let limits = name?.parse().ok();
+        if limits.is_none() {
+            let all: Vec<&str> = Profile::iter().map(Into::into).collect();
+            let rule = format!("must be one of {}", all.join(", "));
+            self.faults.add("spec.pkcs11.limits", rule);
+        }
+        limits
+    }
+
+    fn pass_interval(&mut self, seconds: Option<i32>) -> Option<i32> {
+        if seconds.is_some_and(|seconds| seconds < 5) {
+            self.faults
+                .add("spec.pkcs11.passInterval", "must be at least 5 seconds");
+        }
+        seconds
     }
 
     fn pin(&mut self, pin: &PinSecret) -> PinRef {

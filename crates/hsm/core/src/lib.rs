@@ -38,6 +38,7 @@ pub mod agents;
 pub mod change;
 pub mod checksum;
 pub mod code;
+pub mod consent;
 pub mod decide;
 pub mod device;
 pub mod discovery_set;
@@ -51,6 +52,7 @@ pub mod limits;
 pub mod metadata;
 #[cfg(test)]
 mod model;
+pub mod module;
 pub mod object;
 pub mod objects;
 pub mod oid;

@@ -41,6 +41,8 @@ pub const DEVICE_NAMESPACE_LABEL: &str = "hsm.j5t.io/device-namespace";
 pub const NODE_ANNOTATION: &str = "hsm.j5t.io/node";
 /// The device file that an agent is for, on its pods: with a new one they are made anew.
 pub const PATH_ANNOTATION: &str = "hsm.j5t.io/device-path";
+/// The agent that a pod is of: its Deployment selects pods by it.
+pub const APP_LABEL: &str = "app";
 /// What an object is, among those of the capability.
 pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// The component of agents.
@@ -151,14 +153,13 @@ fn within(name: &str, longest: usize) -> String {
     format!("{}-{digest}", kept.trim_end_matches(['-', '.', '_']))
 }
 
+/// How many characters a short digest has.
+pub(crate) const DIGEST: usize = 10;
+
 pub(crate) fn short_digest(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
-    digest
-        .as_ref()
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    hex.take(DIGEST / 2).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What is known of the tokens of a pool, from what the nodes report. Reports are hostile until they are checked.
 
+mod identity;
 mod memory;
 mod merge;
 mod past;
@@ -18,6 +19,8 @@ use trustplane_plan::{Meta, ObjectRef, Owner};
 use crate::decide::DeviceView;
 use crate::usb::serial_key;
 
+pub(crate) use identity::Double;
+pub use identity::{Identity, Met, concerns};
 pub(crate) use merge::Conflict;
 pub(crate) use past::{Past, whole_second};
 pub(crate) use picture::{Picture, Sighting, Situation};
@@ -82,6 +85,8 @@ pub struct Claim {
     pub created: Option<Timestamp>,
     /// Nodes and serial numbers, as they are compared, of the tokens that it has there.
     pub tokens: BTreeSet<(String, String)>,
+    /// The tokens that its agents have met.
+    pub met: BTreeSet<Met>,
 }
 
 impl Claim {
@@ -106,6 +111,7 @@ impl Claim {
                 .filter(is_its_own)
                 .filter_map(place)
                 .collect(),
+            met: Met::all_of(device.object.name(), status),
         }
     }
 }

@@ -10,15 +10,13 @@
 //! assert_ne!(slug("a b"), slug("a/b"));
 //! ```
 
-use aws_lc_rs::digest::{SHA256, digest};
+use crate::objects::{DIGEST, short_digest};
 
 /// What resources of ours begin with.
 pub const DOMAIN: &str = "hsm.j5t.io";
 /// The most characters of a slug. A path of a Unix socket has 107 bytes, and some distributions spend half of them on kubelet's
 /// directory; names of agents want to be short as well.
 pub const LONGEST_SLUG: usize = 28;
-/// Hexadecimal digits of the digest in a slug.
-const DIGEST: usize = 10;
 /// What the resources of single tokens begin with, behind the domain.
 const TOKEN: &str = "token-";
 /// The most characters of a resource behind its domain.
@@ -108,12 +106,6 @@ fn plain(text: &str) -> String {
 fn ends_like_ours(text: &str) -> bool {
     let end = text.rsplit_once('-').map(|(_, end)| end);
     end.is_some_and(|end| end.len() == DIGEST && end.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-fn short_digest(text: &str) -> String {
-    let digest = digest(&SHA256, text.as_bytes());
-    let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    hex.take(DIGEST / 2).collect()
 }
 
 #[cfg(test)]

@@ -9,17 +9,16 @@
 //! | apply, expected absent | server-side apply with resourceVersion "1" | nothing of that name exists |
 //! | apply, seen before | server-side apply with uid and resourceVersion | exactly this version of this object |
 //! | delete | DELETE with preconditions | this uid, and this version if the decision rests on it |
-//! | status | server-side apply on `/status` with the version just read | this uid |
+//! | status | server-side apply on `/status` with the version just read | this uid, and this version if the decision rests on it |
 //! | finalizer | JSON patch of the list | this uid, and the list as just read |
 //! | inherit | merge patch of `managedFields` alone | exactly this version of this object |
 //!
 //! No write reads content back: answers are metadata only, and errors hold no values.
 //!
 //! It is not for deciding what to write: that is [`trustplane_plan::converge`]. It does not try again by itself, but for
-//! the status and finalizers, whose writes hold whatever else happened to the object.
+//! finalizers and a status that rests on no version, whose writes hold whatever else happened to the object.
 
 mod call;
-mod deadline;
 mod delete;
 mod error;
 mod finalizer;
@@ -41,7 +40,6 @@ use trustplane_plan::{Apply, Conflicts, Expect, Keep, Kind, Meta, ObjectRef, Tar
 use trustplane_process::metrics::Metrics;
 
 pub(crate) use call::{Call, JSON, MERGE_PATCH};
-pub use deadline::Deadline;
 pub use error::{Attempt, HeldField, WriteError};
 pub(crate) use kept::{kept_secret, read_kept};
 pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights, rehearsal_key};

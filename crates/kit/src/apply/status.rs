@@ -1,5 +1,7 @@
 //! Writes the status of an object.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use trustplane_plan::{Keep, Meta, Status};
 
@@ -10,17 +12,23 @@ use super::error::{Attempt, WriteError};
 pub(super) const TRIES: usize = 3;
 
 impl Writer {
-    /// Applies a status, for this uid alone.
+    /// Applies a status, for this uid alone, and for this version alone if the decision rests on it.
     ///
     /// The API server ignores the uid in the body of a status write (it takes all metadata from the live object), so the
     /// uid is checked on a live read, and the version read there ties the write to it.
     pub async fn status(&self, status: &Status) -> Result<Meta, WriteError> {
         let attempt = Attempt::new("set the status of", &status.target);
         let manager = format!("{}-status", self.manager);
+        // A decision about one version does not get better by being tried on the next.
+        let tries = if status.seen.is_some() { 1 } else { TRIES };
         let mut outcome = Err(WriteError::Stale(attempt.clone()));
-        for _ in 0..TRIES {
+        for _ in 0..tries {
             let live = self.read(&attempt, &Keep::default()).await?;
-            let Some(live) = live.filter(|live| live.uid == status.uid) else {
+            let is_meant = |live: &Meta| {
+                let same = |seen: &Arc<str>| *seen == live.resource_version;
+                live.uid == status.uid && status.seen.as_ref().is_none_or(same)
+            };
+            let Some(live) = live.filter(is_meant) else {
                 return Err(WriteError::Stale(attempt));
             };
             let mut body = json!({

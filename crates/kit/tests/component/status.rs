@@ -49,6 +49,7 @@ fn status(rig: &Rig, uid: &str, condition: &str) -> Status {
     Status {
         target: rig.target(CLAIM, "a"),
         uid: uid.into(),
+        seen: None,
         status: json!({ "conditions": [{ "type": condition, "status": "True" }] }),
     }
 }
@@ -87,6 +88,32 @@ async fn a_new_object_never_gets_the_status_of_the_old_one() -> Result<()> {
             .is_stale()
     );
     assert_eq!(conditions(&claims).await?, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_status_that_rests_on_an_old_view_is_refused_and_the_newer_one_stays() -> Result<()> {
+    let (rig, claims) = rig("status-seen").await?;
+    let uid = create(&claims).await?;
+    let seen = claims
+        .get("a")
+        .await?
+        .metadata
+        .resource_version
+        .unwrap_or_default();
+    let resting_on = |version: &str, condition: &str| Status {
+        seen: Some(version.into()),
+        ..status(&rig, &uid, condition)
+    };
+    let newer = rig.writer.status(&resting_on(&seen, "Newer")).await?;
+    // As one that has not seen its own write.
+    let late = rig.writer.status(&resting_on(&seen, "Older")).await;
+    assert!(late.unwrap_err().is_stale());
+    assert_eq!(conditions(&claims).await?, ["Newer"]);
+    rig.writer
+        .status(&resting_on(&newer.resource_version, "Newest"))
+        .await?;
+    assert_eq!(conditions(&claims).await?, ["Newest"]);
     Ok(())
 }
 

@@ -113,7 +113,8 @@ fn api_server(files: &Files<'_>, record: &Record) -> Vec<String> {
             files.pki("service-account.key")
         ),
         "--authorization-mode=Node,RBAC".into(),
-        "--enable-admission-plugins=NodeRestriction".into(),
+        // OpenShift has the second one on: with it, whoever names an owner needs rights for that.
+        "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement".into(),
         "--allow-privileged=true".into(),
     ];
     flags.extend(front_proxy(files));

@@ -8,6 +8,8 @@ pub const TOKENS: &str = "tokens";
 pub const SERIAL: &str = "DC6A33145E23A42A";
 /// Its agent.
 pub const MOVED: &str = "hsm-agent-pico-dc6a33145e23a42a";
+/// The label of nodes that are looked at.
+pub const SELECTED: &str = "test.trustplane.io/tokens=here";
 /// The module, as the image of agents has it.
 pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 
@@ -41,7 +43,10 @@ pub fn usb_device() -> Value {
         "hostDirectories": [{"path": "/var/lib/softhsm/pico"}],
     });
     let usb = json!({"usb": {"vendorId": "20A0", "productId": "4230"}});
-    device("pico", "PicoHSM", usb, opening)
+    let mut device = device("pico", "PicoHSM", usb, opening);
+    let (label, value) = SELECTED.split_once('=').unwrap();
+    device["spec"]["nodeSelector"] = json!({ label: value });
+    device
 }
 
 /// An HSMDevice.

@@ -34,7 +34,7 @@ use trustplane_e2e::{Arena, Release, say};
 use trustplane_testkit::canary::Canary;
 
 use bus::Bus;
-use devices::{MOVED, TOKENS, static_device, usb_device};
+use devices::{MOVED, SELECTED, TOKENS, static_device, usb_device};
 use rotation::Rotation;
 use stage::Stage;
 
@@ -85,9 +85,10 @@ fn tokens_are_found_served_and_followed() {
     // Whoever leads next finds the first step of the rotation due.
     rotation.let_announce();
     let heir = leader::is_killed_and_followed(&stage);
+    // It is written into what agents have; those that come later have it from the first write on.
+    rotation.is_announced();
     thread::scope(|beside| {
         let pins = beside.spawn(|| pins::are_tried_once(&stage, &nodes[0], pin.value(), &heir));
-        rotation.is_announced();
         token_moves(&stage, &buses, &nodes);
         pins.join().unwrap();
     });
@@ -104,7 +105,13 @@ fn tokens_are_found_served_and_followed() {
     policy::discovery_may_report_and_nothing_else(&stage);
     policy::holds_nowhere(&stage, &pin);
     rest.end();
-    policy::everything_goes(&stage, ["pico", "softhsm", "mistaken", "locked"]);
+    policy::everything_goes(&stage, ["pico", "mistaken", "locked"]);
+    // One was forgotten: its agents go on, and go with it.
+    release.uninstall().unwrap();
+    stage.agent_serves("hsm-agent-softhsm-a", "node-1");
+    stage.stores_and_reads_back();
+    policy::everything_goes(&stage, ["softhsm"]);
+    policy::nothing_stays(&stage);
 }
 
 fn install(arena: &Arena, release: &Release<'_>) {
@@ -117,6 +124,7 @@ fn install(arena: &Arena, release: &Release<'_>) {
         "pod-security.kubernetes.io/enforce=privileged",
     ]))
     .unwrap();
+    say(&mut arena.kubectl(&["label", "nodes", "--all", SELECTED])).unwrap();
     release
         .install(
             &Chart::of_the_product().unwrap(),

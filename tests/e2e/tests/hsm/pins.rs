@@ -75,12 +75,30 @@ fn place(node: &Node, name: &str, control: &Control) -> Shim {
         .arg("--no-target-directory")
         .args([tokens.join("b/tokens"), home.join("tokens")]))
     .unwrap();
+    rename(&home.join("tokens"), name);
     fs::copy(library().unwrap(), home.join("module.so")).unwrap();
     let shim = Shim::new(&home).unwrap();
     shim.set(control).unwrap();
     // The agent, which is another user, adds to the list of calls.
     fs::set_permissions(home.join("shim.calls"), Permissions::from_mode(0o666)).unwrap();
     shim
+}
+
+/// Gives the copies of tokens in a directory serial numbers of their own: with the old ones they would be the same tokens under another
+/// name. SoftHSM takes the serial number from the name of a token's directory, and keeps it in a file.
+fn rename(tokens: &Path, first: &str) {
+    for token in fs::read_dir(tokens).unwrap() {
+        let token = token.unwrap();
+        let uuid = token.file_name().into_string().unwrap();
+        let serial = [&uuid[19..23], &uuid[24..]].concat();
+        let file = token.path().join("token.object");
+        let mut content = fs::read(&file).unwrap();
+        let mut windows = content.windows(serial.len());
+        let at = windows.position(|window| window == serial.as_bytes()).unwrap();
+        // SoftHSM makes them of digits and small letters.
+        content[at] = first.as_bytes()[0].to_ascii_uppercase();
+        fs::write(&file, content).unwrap();
+    }
 }
 
 fn token(name: &str, token: &str, pin: &str, shim: &Shim) -> Value {

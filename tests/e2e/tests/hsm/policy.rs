@@ -14,48 +14,62 @@ pub fn discovery_may_report_and_nothing_else(stage: &Stage<'_>) {
     let [one, other] = pods.as_slice() else {
         panic!("a discovery pod on each node: {pods:?}");
     };
-    // kubectl reads what it patches, which discovery cannot.
+    // kubectl reads what it patches, which discovery cannot; and whoever could delete a pod could change its owners.
     let account = format!("--serviceaccount={TOKENS}:{NAME}-trustplane-discovery");
     for grant in [
-        &["create", "role", "reader", "--verb=get", "--resource=pods"][..],
+        &["create", "role", "reader", "--verb=get,delete", "--resource=pods"][..],
         &["create", "rolebinding", "reader", "--role=reader", &account][..],
     ] {
         say(&mut stage.kubectl(grant)).unwrap();
     }
-    let patch = |pod: &str, patch: Value| {
-        let patch = format!("--patch={patch}");
-        let mut command = stage.kubectl(&["patch", "pod", pod, "--type=merge", &patch]);
+    let pod_of_token = [
+        format!(
+            "--as-user-extra=authentication.kubernetes.io/pod-name={}",
+            one.name
+        ),
+        format!("--as-user-extra=authentication.kubernetes.io/pod-uid={}", one.uid),
+    ];
+    let discovery = |command: &[&str], claims: &[String]| {
+        let mut command = stage.kubectl(command);
         command
             .arg(format!(
                 "--as=system:serviceaccount:{TOKENS}:{NAME}-trustplane-discovery"
             ))
-            .arg(format!(
-                "--as-user-extra=authentication.kubernetes.io/pod-name={}",
-                one.name
-            ))
-            .arg(format!(
-                "--as-user-extra=authentication.kubernetes.io/pod-uid={}",
-                one.uid
-            ))
+            .args(claims)
             .arg("--dry-run=server");
         try_say(&mut command).unwrap()
     };
-    let annotation = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
+    let patch = |pod: &str, patch: Value, claims: &[String]| {
+        let patch = format!("--patch={patch}");
+        discovery(&["patch", "pod", pod, "--type=merge", &patch], claims)
+    };
+    let metadata = |metadata: Value| patch(&one.name, json!({ "metadata": metadata }), &pod_of_token);
+    let annotation = |key: &str| json!({"annotations": {key: "x"}});
     let report = annotation("hsm.j5t.io/device-report");
-    let allowed = patch(&one.name, report.clone());
+    let allowed = metadata(report.clone());
     assert!(allowed.status.success(), "{allowed:?}");
+    let report = json!({ "metadata": report });
+    let [itself, annotations, only_report] = [
+        "a discovery pod may change itself only",
+        "a discovery pod may change its annotations only",
+        "a discovery pod may change its annotation hsm.j5t.io/device-report only",
+    ];
     for (said, why) in [
+        (patch(&other.name, report.clone(), &pod_of_token), itself),
+        // Its account by a token that is for no pod.
+        (patch(&one.name, report, &[]), itself),
+        (discovery(&["delete", "pod", &one.name], &pod_of_token), itself),
+        (metadata(annotation("a")), only_report),
+        (metadata(json!({"labels": {"a": "b"}})), annotations),
+        (metadata(json!({"finalizers": ["a.example/b"]})), annotations),
+        (metadata(json!({"ownerReferences": []})), annotations),
         (
-            patch(&other.name, report),
-            "a discovery pod may change itself only",
-        ),
-        (
-            patch(&one.name, annotation("a")),
-            "a discovery pod may change its annotation hsm.j5t.io/device-report only",
-        ),
-        (
-            patch(&one.name, json!({"metadata": {"labels": {"a": "b"}}})),
-            "a discovery pod may change its annotations only",
+            patch(
+                &one.name,
+                json!({"spec": {"activeDeadlineSeconds": 9}}),
+                &pod_of_token,
+            ),
+            annotations,
         ),
     ] {
         assert!(
@@ -102,4 +116,27 @@ pub fn everything_goes<const N: usize>(stage: &Stage<'_>, devices: [&str; N]) {
         let is_ours = |line: &&str| devices.iter().any(|device| line.contains(device));
         left.lines().find(is_ours).is_none().then_some(())
     });
+}
+
+/// After an uninstall nothing of the release is left but the definitions, and what nobody could make again.
+pub fn nothing_stays(stage: &Stage<'_>) {
+    let left = stage.arena.census(TOKENS).unwrap();
+    let is_ours = |name: &&String| name.contains("hsm") || name.contains("trustplane");
+    let stays = |name: &&String| {
+        let definition = ["customresourcedefinition", "apiservice"]
+            .iter()
+            .any(|kind| name.starts_with(kind));
+        definition || (name.starts_with("secret/") && name.ends_with("-so-pin"))
+    };
+    let left: Vec<_> = left.iter().filter(is_ours).filter(|name| !stays(name)).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let home = say(&mut stage
+        .release
+        .kubectl(&["get", "secrets,leases,pods", "--output=name"]))
+    .unwrap();
+    let home: Vec<_> = home
+        .lines()
+        .filter(|name| !name.contains("helm.release"))
+        .collect();
+    assert!(home.is_empty(), "{home:?}");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use trustplane_hsm_core::module::is_opensc;
 
 use super::Catalogue;
 use crate::error::AgentError;
@@ -23,10 +24,7 @@ pub enum Renewal {
 impl Renewal {
     /// What suits a module, by its name.
     pub fn of(module: &Path) -> Self {
-        let name = module
-            .file_name()
-            .map(|name| name.to_string_lossy().to_lowercase());
-        match name.is_some_and(|name| name.contains("opensc")) {
+        match is_opensc(module) {
             true => Self::EachPass,
             false => Self::Never,
         }

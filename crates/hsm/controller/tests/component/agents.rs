@@ -9,9 +9,9 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
-use trustplane_testkit::{DEADLINE, wait_for, wait_for_some};
+use trustplane_testkit::{DEADLINE, wait_for};
 
-use crate::stage::{AGENT, Stage, device, entry, fixed, node, phase, pico, pod, report, second, token};
+use crate::stage::{AGENT, Stage, device, entry, fixed, node, phase, pico, pod, report, token};
 
 /// Whether an account may do something.
 async fn may(stage: &Stage, namespace: &str, verb: &str, resource: &str, name: &str) -> Result<bool> {
@@ -81,29 +81,6 @@ async fn a_serial_number_with_odd_characters_gets_an_agent() -> Result<()> {
         (found.len() == odd.len()).then_some(())
     })
     .await?;
-    stage.kill(running).await
-}
-
-#[tokio::test]
-async fn a_pin_in_another_namespace_is_read_there_and_the_right_goes_with_the_device() -> Result<()> {
-    let mut stage = Stage::new("pin-here").await?;
-    let there = second(&stage, "pin-there").await?;
-    stage.setup.rules.namespaces.insert(there.namespace().to_owned());
-    let (_, running) = stage.start("first").await?;
-    let mut spec = fixed(json!([{ "name": "one", "tokenLabel": "one" }]));
-    spec["pkcs11"]["pinSecret"]["namespace"] = there.namespace().into();
-    device(&stage.sandbox, "soft", spec).await?;
-    let name = format!("{}.hsm-agent-soft-one", stage.sandbox.namespace());
-    let (roles, bindings): (Api<Role>, Api<RoleBinding>) = (there.api(), there.api());
-    wait_for_some(&roles, &name, DEADLINE, |_| true).await?;
-    wait_for_some(&bindings, &name, DEADLINE, |_| true).await?;
-    stage.there::<Deployment>("hsm-agent-soft-one").await?;
-    // Nobody is there when the device goes: what is left is found later.
-    stage.kill(running).await?;
-    crate::stage::remove_device(&stage.sandbox, "soft").await?;
-    let (_, running) = stage.start("second").await?;
-    wait_for(&roles, &name, DEADLINE, |live| live.is_none()).await?;
-    wait_for(&bindings, &name, DEADLINE, |live| live.is_none()).await?;
     stage.kill(running).await
 }
 

@@ -9,6 +9,8 @@
 
 mod agents;
 mod certificates;
+mod conflicts;
+mod consents;
 mod crashes;
 mod devices;
 mod moves;

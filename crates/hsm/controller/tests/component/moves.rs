@@ -2,13 +2,14 @@
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
-use trustplane_testkit::{DEADLINE, wait_for_some};
+use trustplane_testkit::{DEADLINE, Select, eventually, wait_for_some};
 
-use crate::stage::{AGENT, SERIAL, Stage, at, entry, node, report, says, token};
+use crate::quiet::looked_at;
+use crate::stage::{AGENT, SERIAL, Stage, at, device, entry, fixed, node, report, says, token};
 
 fn node_of(deployment: &Deployment) -> Option<String> {
     let annotations = deployment.metadata.annotations.as_ref()?;
@@ -60,6 +61,44 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
         .iter()
         .filter(|event| event.reason.as_deref() == Some("TokenMoved"));
     assert_eq!(moves.count(), 1);
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn w35_a_static_token_has_one_agent_also_while_it_goes_to_another_node() -> Result<()> {
+    let mut stage = Stage::new("static-moves").await?;
+    let looks = stage.count_looks();
+    let (_, running) = stage.start("first").await?;
+    let on = |node: &str| fixed(json!([{ "name": "one", "tokenLabel": "one", "nodeName": node }]));
+    let agent = "hsm-agent-soft-one";
+    device(&stage.sandbox, "soft", on("node-1")).await?;
+    let old: Deployment = stage.there(agent).await?;
+    let (deployments, pods) = (stage.api::<Deployment>(), stage.api::<Pod>());
+    let ours = Select::default().labels(&format!("app={agent}"));
+    let own = eventually(&pods, &ours, DEADLINE, |found| found.keys().next().cloned()).await?;
+    // Its pod goes on for a while, as one whose node does not answer.
+    let finalizers = |names: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": names } }));
+    let hand = PatchParams::default();
+    pods.patch(&own, &hand, &finalizers(&["test.trustplane.io/runs"]))
+        .await?;
+    device(&stage.sandbox, "soft", on("node-2")).await?;
+    stage.told("soft", "AgentWaits", &own).await?;
+    looked_at(&looks, 30).await?;
+    let between = deployments.get_opt(agent).await?;
+    assert!(between.is_none_or(|live| live.metadata.uid == old.metadata.uid));
+    assert_eq!(
+        pods.list(&ListParams::default().labels(&format!("app={agent}")))
+            .await?
+            .items
+            .len(),
+        1
+    );
+    // It has ended.
+    pods.patch(&own, &hand, &finalizers(&[])).await?;
+    wait_for_some(&deployments, agent, DEADLINE, |live| {
+        node_of(live).as_deref() == Some("node-2") && live.metadata.uid != old.metadata.uid
+    })
+    .await?;
     stage.kill(running).await
 }
 

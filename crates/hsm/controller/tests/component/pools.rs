@@ -9,7 +9,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trustplane_api::hsm::HsmPool;
 use trustplane_process::clock::ManualClock;
+use trustplane_testkit::audit::Mark;
+use trustplane_testkit::proxy::{EventFault, EventMatch, Fault, Gate, Match, Proxy, Rule, Verb};
 
+use crate::quiet::looked_at;
 use crate::stage::{AGENT, SERIAL, Stage, at, device, node, pico, pod, report, says, token};
 
 #[tokio::test]
@@ -170,5 +173,47 @@ async fn a_grace_period_that_somebody_sets_stays() -> Result<()> {
     })
     .await?;
     assert_eq!(pools.get("pico-pool").await?.spec.grace_period, "1h");
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn a_pool_that_does_not_see_its_own_status_writes_it_once() -> Result<()> {
+    let mut stage = Stage::new("stale").await?;
+    let looks = stage.count_looks();
+    let proxy = Proxy::start(stage.sandbox.plane()).await?;
+    let instance = stage.account.instance("first").await?.through(&proxy);
+    let running = stage.start_as(&instance).await?;
+    device(&stage.sandbox, "pico", pico()).await?;
+    let pod = node(
+        &stage.sandbox,
+        "pico",
+        "node-1",
+        &report("pico", &[token(SERIAL)]),
+    )
+    .await?;
+    stage
+        .pool("pico-pool", |status| status.available_devices == 1)
+        .await?;
+    looked_at(&looks, 30).await?;
+
+    let gate = Gate::default();
+    let events = Fault::Events(EventMatch::any(), EventFault::Hold(gate.clone()));
+    proxy.add(Rule::new(Match::verb(Verb::Watch).resource("hsmpools"), events));
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let mut lost = token(SERIAL);
+    lost["available"] = false.into();
+    says(&stage.sandbox, &pod, &report("pico", &[lost])).await?;
+    stage
+        .pool("pico-pool", |status| status.available_devices == 0)
+        .await?;
+    // Whatever it decides now rests on what was before.
+    looked_at(&looks, 30).await?;
+    let written = mark.since().await?.by(&instance).of("hsmpools");
+    assert_eq!(written.writes().len(), 1, "{}", written.story());
+    gate.open();
+    says(&stage.sandbox, &pod, &report("pico", &[token(SERIAL)])).await?;
+    stage
+        .pool("pico-pool", |status| status.available_devices == 1)
+        .await?;
     stage.kill(running).await
 }

@@ -10,8 +10,10 @@ use serde_json::json;
 use trustplane_api::hsm::{HsmDevice, HsmPool};
 use trustplane_hsm_controller::kinds;
 use trustplane_kit::controller::Options;
+use trustplane_plan::FINGERPRINT;
 use trustplane_testkit::{ControlPlane, DEADLINE, Sandbox, wait_for, wait_for_some};
 
+use crate::consents::pin;
 use crate::quiet::looked_at;
 use crate::stage::{AGENT, Stage, device, fixed, remove_device, rules, second, setup};
 
@@ -60,6 +62,7 @@ async fn a_device_that_cannot_be_read_is_not_taken_for_one_that_is_gone() -> Res
     stage.setup.rules.namespaces.insert(there.namespace().to_owned());
     let looks = stage.count_looks();
     let (_, running) = stage.start("first").await?;
+    pin(&there, Some(stage.sandbox.namespace())).await?;
     let mut spec = fixed(json!([{ "name": "one", "tokenLabel": "one" }]));
     spec["pkcs11"]["pinSecret"]["namespace"] = there.namespace().into();
     device(&stage.sandbox, "soft", spec).await?;
@@ -85,5 +88,30 @@ async fn a_device_that_cannot_be_read_is_not_taken_for_one_that_is_gone() -> Res
     // Once it is gone, so is the rest.
     devices.delete("soft", &DeleteParams::default()).await?;
     wait_for(&roles, &name, DEADLINE, |live| live.is_none()).await?;
+    stage.kill(running).await
+}
+
+#[tokio::test]
+async fn another_installation_takes_agents_over_without_another_pod() -> Result<()> {
+    let (stage, _, running) = Stage::serving("again").await?;
+    stage.there::<Secret>(&format!("{AGENT}-tls")).await?;
+    stage.kill(running).await?;
+    let before = stage.api::<Deployment>().get(AGENT).await?;
+    // Uninstalling removes what the manager kept at home, and the next one makes its own.
+    let empty = Patch::Merge(json!({ "data": null }));
+    let secrets = stage.api::<Secret>();
+    for kept in ["trustplane-fingerprint", "hsm-mtls-ca"] {
+        secrets.patch(kept, &PatchParams::default(), &empty).await?;
+    }
+    let (_, running) = stage.start("second").await?;
+    let fingerprint = |live: &Deployment| live.metadata.annotations.as_ref()?.get(FINGERPRINT).cloned();
+    let after = wait_for_some(&stage.api::<Deployment>(), AGENT, DEADLINE, |live| {
+        fingerprint(live) != fingerprint(&before)
+    })
+    .await?;
+    // The same object, with the same pods.
+    assert_eq!(after.metadata.uid, before.metadata.uid);
+    let template = |live: Deployment| live.spec.map(|spec| spec.template);
+    assert_eq!(template(after), template(before));
     stage.kill(running).await
 }

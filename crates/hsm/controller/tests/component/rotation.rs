@@ -1,6 +1,7 @@
 //! The CA is replaced by its successor: agents and manager follow, and the old one is trusted while anything that it has signed may
 //! live.
 
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,8 +30,6 @@ use crate::stage::{Stage, device, entry, fixed};
 
 const CA: &str = "hsm-mtls-ca";
 const AGENTS: [&str; 2] = ["hsm-agent-soft-one", "hsm-agent-soft-two"];
-/// Where the agent of this test listens: an address of the loopback that no other test has.
-const ADDRESS: &str = "127.77.0.9";
 /// How long a bundle may take. The Secret with the CA is read four times as often.
 const PROPAGATION: SignedDuration = SignedDuration::from_secs(4);
 
@@ -104,6 +103,18 @@ async fn trusted(stage: &Stage, wanted: &[Vec<u8>]) -> Result<Vec<Secret>> {
     Ok(secrets)
 }
 
+/// Where the agent of this test listens. Its port is given, so it takes an address of the loopback that nobody has it on.
+async fn listen() -> Result<TcpListener> {
+    let mut taken = None;
+    for last in 1..=254 {
+        match TcpListener::bind((Ipv4Addr::new(127, 77, 0, last), 9090)).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) => taken = Some(error),
+        }
+    }
+    Err(taken.context("an address")?).context("no address is free")
+}
+
 /// Serves as the agent would, with what is in its Secret, and lets the manager call. Each shows a certificate that the bundle of
 /// the other vouches for, or it fails.
 async fn call(stage: &Stage, files: &Secret, agents: &Agents, clock: Arc<Set>) -> Result<()> {
@@ -121,11 +132,12 @@ async fn call(stage: &Stage, files: &Secret, agents: &Agents, clock: Arc<Set>) -
         .clock(clock)
         .build()?;
     let acceptor = TlsAcceptor::from(config);
-    let listener = TcpListener::bind((ADDRESS, 9090)).await?;
+    let listener = listen().await?;
+    let address = listener.local_addr()?.ip();
     let pods = stage.api::<Pod>();
     let own = Select::default().labels(&format!("app={}", AGENTS[0]));
     let own = eventually(&pods, &own, DEADLINE, |found| found.keys().next().cloned()).await?;
-    let status = Patch::Merge(json!({ "status": { "phase": "Running", "podIP": ADDRESS } }));
+    let status = Patch::Merge(json!({ "status": { "phase": "Running", "podIP": address } }));
     pods.patch_status(&own, &PatchParams::default(), &status).await?;
     let agent = ObjectRef::new(Some(stage.sandbox.namespace()), AGENTS[0]);
     // The manager takes up its new certificate at about the same time, and then calls anew.

@@ -121,14 +121,18 @@ impl Stage {
 
     pub async fn start(&self, name: &str) -> Result<(Instance, Thread)> {
         let instance = self.account.instance(name).await?;
-        let running = self.capability().start(&instance).await?;
+        let running = self.start_as(&instance).await?;
         Ok((instance, running))
+    }
+
+    pub async fn start_as(&self, instance: &Instance) -> Result<Thread> {
+        self.capability().start(instance).await
     }
 
     /// Starts it with a proxy before the API server.
     pub async fn start_through(&self, name: &str, proxy: &Proxy) -> Result<Thread> {
         let instance = self.account.instance(name).await?.through(proxy);
-        self.capability().start(&instance).await
+        self.start_as(&instance).await
     }
 
     pub async fn kill(&self, running: Thread) -> Result<()> {

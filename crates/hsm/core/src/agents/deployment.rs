@@ -1,13 +1,16 @@
 //! The Deployment of an agent.
 
+use std::path::Path;
+
 use serde_json::{Map, Value, json};
 use trustplane_plan::Manifest;
 
 use super::Agent;
 use crate::limits::Profile;
+use crate::module::is_opensc;
 use crate::objects::{
-    DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name, so_pin_secret_name,
-    tls_secret_name,
+    APP_LABEL, DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name,
+    so_pin_secret_name, tls_secret_name,
 };
 use crate::pod::{argument, container_security, identity, literal, pod_security, pod_spec, probe};
 use crate::resource::token_resource;
@@ -58,7 +61,7 @@ pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
             json!({
                 "replicas": 1,
                 "revisionHistoryLimit": 1,
-                "selector": { "matchLabels": { "app": agent.name } },
+                "selector": { "matchLabels": { APP_LABEL: agent.name } },
                 // Two agents of one token would be one too many.
                 "strategy": { "type": "Recreate" },
                 "template": { "metadata": metadata, "spec": spec },
@@ -101,9 +104,7 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
         argument("limits", profile(agent).into()),
         argument("pcscd", if fixed.is_some() { "off" } else { PCSCD }),
     ];
-    let library = fixed
-        .and_then(|fixed| fixed.library.as_ref())
-        .or(opening.library.as_ref());
+    let library = library(agent);
     let label = fixed.and_then(|fixed| fixed.token_label.as_ref());
     // The label of the HSMDevice would be that of all its static tokens.
     let label = label.or(opening.token_label.as_ref().filter(|_| fixed.is_none()));
@@ -123,6 +124,8 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
     let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
     arguments.extend(given.map(|(name, value)| argument(name, value)));
     arguments.extend(opening.slot.map(|slot| format!("--slot-id={slot}")));
+    let interval = opening.pass_interval;
+    arguments.extend(interval.map(|seconds| format!("--pass-interval={seconds}s")));
     if opening.exclusive {
         arguments.push("--exclusive".to_owned());
     }
@@ -133,13 +136,23 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
     arguments
 }
 
-/// The limits of the token, as far as its type tells.
+/// The module that opens the token.
+fn library<'a>(agent: &'a Agent<'_>) -> Option<&'a String> {
+    let own = agent.fixed.and_then(|fixed| fixed.library.as_ref());
+    own.or(agent.opening.library.as_ref())
+}
+
+/// The limits of the token: what the admin says, or else as far as its type and its module tell.
 fn profile(agent: &Agent<'_>) -> Profile {
+    if let Some(declared) = agent.opening.limits {
+        return declared;
+    }
+    let opensc = library(agent).is_some_and(|library| is_opensc(Path::new(library)));
     match DeviceType::named(&agent.device.device_type) {
         Some(DeviceType::PicoHsm) => Profile::PicoHsm,
         Some(DeviceType::SmartCardHsm | DeviceType::NitrokeyHsm) => Profile::SmartcardHsm,
         Some(DeviceType::YubiHsm) => Profile::YubiHsm2,
-        None if agent.fixed.is_some() => Profile::Software,
+        None if agent.fixed.is_some() && !opensc => Profile::Software,
         None => Profile::Opensc,
     }
 }
@@ -156,13 +169,14 @@ fn environment(agent: &Agent<'_>) -> Vec<Value> {
 /// What the container mounts, and where that comes from.
 fn volumes(agent: &Agent<'_>) -> (Vec<Value>, Value) {
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
-    for (name, path) in [
-        ("tmp", "/tmp"),
-        ("run-pcscd", "/run/pcscd"),
-        ("lock-pcsc", "/var/lock/pcsc"),
+    // What runs here keeps locks and sockets there, and no more: whatever fills them is evicted before the node is full.
+    for (name, path, most) in [
+        ("tmp", "/tmp", "64Mi"),
+        ("run-pcscd", "/run/pcscd", "8Mi"),
+        ("lock-pcsc", "/var/lock/pcsc", "8Mi"),
     ] {
         mounts.push(json!({ "name": name, "mountPath": path }));
-        volumes.push(json!({ "name": name, "emptyDir": {} }));
+        volumes.push(json!({ "name": name, "emptyDir": { "sizeLimit": most } }));
     }
     let mut mount = |volume: &str, secret: Value, path: &str| {
         mounts.push(json!({ "name": volume, "mountPath": path, "readOnly": true }));

@@ -1,5 +1,7 @@
 //! What to do about the agents of an HSMDevice.
 
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -8,20 +10,20 @@ use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record};
 use trustplane_plan::{
     Apply, Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet,
-    Owner, Plan, Propagation, Severity, Step, Target, converge_set,
+    Owner, Plan, Severity, Step, Target, converge_set,
 };
 
 use super::certificates::{Desk, Issuing};
 use super::refused::{AgentPod, removals};
 use super::{DeviceView, PoolView};
 use crate::agents::{Agent, agents, is_trusted};
+use crate::consent::Consent;
 use crate::device::Device;
 use crate::objects::{
-    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, NODE_ANNOTATION, ROLE, ROLE_BINDING, SECRET,
-    agent_of_record_key, away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name,
-    tls_secret_name,
+    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, ROLE, ROLE_BINDING, SECRET, agent_of_record_key,
+    away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name, tls_secret_name,
 };
-use crate::pool::{bounded, grace_period};
+use crate::pool::grace_period;
 use crate::rules::Rules;
 
 /// Everything that a decision about the agents of an HSMDevice rests on.
@@ -42,6 +44,8 @@ pub struct AgentsInput {
     pub records: BTreeMap<String, Record>,
     /// Pods that may be of its agents.
     pub pods: Vec<AgentPod>,
+    /// Whether its agents may read their PIN.
+    pub consent: Consent,
     /// What certificates are issued with.
     pub issuing: Issuing,
 }
@@ -89,6 +93,8 @@ impl fmt::Debug for AgentAction {
 /// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
 /// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. Its key stays as long as it does. An
 /// SO-PIN is never removed, and never made anew for a token that may have the old one.
+///
+/// A PIN in another namespace is read only if its Secret consents: without that there is no right to it, and no new agent.
 ///
 /// Certificates are replaced in time, and pods that the kubelet has refused are removed, whatever the HSMDevice says now.
 pub fn decide_agents(
@@ -138,6 +144,7 @@ fn tended(input: &AgentsInput, view: &DeviceView, rules: &Rules, desk: &Desk<'_>
         done: BTreeSet::new(),
         wishes: Vec::new(),
     };
+    input.consent.ask_again(&mut round.plan);
     for agent in agents(device, &input.pools).into_values() {
         round.tend(&agent, &owner, rules);
     }
@@ -165,8 +172,8 @@ fn farewell(input: &AgentsInput) -> Plan<AgentAction> {
         .live
         .iter()
         .filter(|(kind, live)| is_away(input, kind, live));
-    plan.steps
-        .extend(left.filter_map(|(kind, live)| delete(kind, live)));
+    let deleted = left.filter_map(|(kind, live)| Delete::seen(kind, live));
+    plan.steps.extend(deleted.map(Step::Delete));
     plan
 }
 
@@ -176,21 +183,6 @@ fn is_away(input: &AgentsInput, kind: &Kind, live: &Meta) -> bool {
     [ROLE, ROLE_BINDING].contains(kind)
         && live.labels.contains_key(DEVICE_NAMESPACE_LABEL)
         && is_for(live, namespace, input.key.name())
-}
-
-fn delete(kind: &Kind, live: &Meta) -> Option<Step<AgentAction>> {
-    let target = Target {
-        kind: kind.clone(),
-        object: live.object.clone(),
-    };
-    (!live.is_terminating()).then(|| {
-        Step::Delete(Delete {
-            target,
-            uid: live.uid.clone(),
-            resource_version: Some(live.resource_version.clone()),
-            propagation: Propagation::Background,
-        })
-    })
 }
 
 struct Round<'a> {
@@ -213,12 +205,17 @@ impl Round<'_> {
     }
 
     fn tend(&mut self, agent: &Agent<'_>, owner: &Owner, rules: &Rules) {
-        let deployment = self.live(&DEPLOYMENT, &agent.name).cloned();
-        if deployment.is_none() && !agent.ready {
+        let denied = self.input.consent == Consent::Denied;
+        if denied {
+            self.take_back(agent);
+        }
+        let is_there = self.live(&DEPLOYMENT, &agent.name).is_some();
+        if !is_there && (denied || !agent.ready) {
             self.keep_all(&agent.name);
             return;
         }
-        let wishes = agent.wishes(owner, rules);
+        let mut wishes = agent.wishes(owner, rules);
+        wishes.retain(|wish| !denied || !agent.is_away(wish.object()));
         let secrets = [tls_secret_name(&agent.name), record_key_secret_name(&agent.name)];
         let secrets = secrets.map(|name| self.target(&SECRET, &name));
         let mut targets = wishes.iter().map(Manifest::target).chain(secrets);
@@ -232,38 +229,29 @@ impl Round<'_> {
             return;
         }
         self.secrets(agent);
-        let moved = deployment.filter(|live| {
-            let node = live.annotations.get(NODE_ANNOTATION);
-            mark().is_on(live) && node.is_some_and(|node| *node != *agent.node.as_deref().unwrap_or_default())
-        });
         for wish in wishes {
-            match &moved {
-                Some(live) if *wish.kind() == DEPLOYMENT => self.follow(agent, live),
-                _ => self.wishes.push(wish),
+            match *wish.kind() == DEPLOYMENT {
+                true => self.deploy(agent, wish),
+                false => self.wishes.push(wish),
             }
         }
     }
 
-    /// The pod of a node that has died never ends, and a Deployment waits for it before it makes another. So the Deployment goes,
-    /// and comes back at the new place.
-    fn follow(&mut self, agent: &Agent<'_>, live: &Meta) {
-        self.keep(&DEPLOYMENT, &agent.name);
-        let Some(step) = delete(&DEPLOYMENT, live) else {
-            return;
-        };
-        self.plan.push(step);
-        // Behind the write, so that a move is told once: whoever comes too late to remove the Deployment does not tell of it.
-        let named = |node: Option<&str>| match node {
-            Some(node) if !node.is_empty() => format!("node {}", bounded(node, 253)),
-            _ => "any node".to_owned(),
-        };
-        let text = format!(
-            "the agent of the token {} follows it from {} to {}",
-            shown(&agent.serial),
-            named(live.annotations.get(NODE_ANNOTATION).map(String::as_str)),
-            named(agent.node.as_deref()),
-        );
-        self.tell(Severity::Normal, "TokenMoved", &text);
+    /// Removes the right to a PIN that is no longer shared, whatever else is known of the agent.
+    fn take_back(&mut self, agent: &Agent<'_>) {
+        let name = away_name(&self.device.namespace, &agent.name);
+        let input = self.input;
+        let rights = input
+            .live
+            .iter()
+            .filter(|(kind, live)| live.object.name() == name && is_away(input, kind, live));
+        for (kind, live) in rights {
+            self.done.insert(Target {
+                kind: kind.clone(),
+                object: live.object.clone(),
+            });
+            self.plan.steps.extend(Delete::seen(kind, live).map(Step::Delete));
+        }
     }
 
     /// The mark is common to all HSMDevices: an object of another one is as foreign as any.
@@ -395,9 +383,8 @@ impl Round<'_> {
             let away = live
                 .iter()
                 .filter(|(kind, live)| is_away(self.input, kind, live) && !is_wanted(kind, live));
-            self.plan
-                .steps
-                .extend(away.filter_map(|(kind, live)| delete(kind, live)));
+            let deleted = away.filter_map(|(kind, live)| Delete::seen(kind, live));
+            self.plan.steps.extend(deleted.map(Step::Delete));
         }
         for (target, why) in held_up {
             if matches!(why, Convergence::Foreign { .. }) {

@@ -13,6 +13,10 @@ use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_view, ru
 use crate::objects::SERVICE_ACCOUNT;
 use crate::pool::info;
 
+#[path = "agents_tests/consents.rs"]
+mod consents;
+#[path = "agents_tests/moves.rs"]
+mod moves;
 #[path = "agents_tests/pods.rs"]
 mod pods;
 
@@ -54,6 +58,7 @@ fn input(spec: &HsmDeviceSpec, status: HsmPoolStatus) -> AgentsInput {
         complete: true,
         records: BTreeMap::new(),
         pods: Vec::new(),
+        consent: Consent::Needless,
         issuing: Issuing {
             bundle: "bundle".to_owned(),
             renew_before: SignedDuration::from_secs(100),
@@ -251,101 +256,6 @@ fn an_agent_may_read_its_pin_and_fill_its_record_and_nothing_else() {
 }
 
 #[test]
-fn w20_a_pin_in_another_namespace_has_its_role_there_which_goes_with_the_device() {
-    let mut elsewhere = pico();
-    elsewhere
-        .pkcs11
-        .as_mut()
-        .unwrap()
-        .pin_secret
-        .as_mut()
-        .unwrap()
-        .namespace = Some("pins".to_owned());
-    let mut input = input(&elsewhere, one().pools[0].status.clone());
-    let cluster = running(&mut input);
-    let away = "hsm.hsm-agent-pico-e6";
-    let role = cluster.body(&ROLE, away).unwrap();
-    assert_eq!(role["metadata"]["namespace"], "pins");
-    assert_eq!(role["metadata"].get("ownerReferences"), None);
-    assert_eq!(role["rules"][0]["resourceNames"], json!(["pin"]));
-    assert_eq!(
-        cluster.body(&ROLE, NAME).unwrap()["rules"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    assert!(
-        arguments(cluster.body(&DEPLOYMENT, NAME).unwrap()).contains(&"--pin-secret=pins/pin/pin".to_owned())
-    );
-    assert_eq!(steps(&decide(&input)), [""; 0]);
-
-    // The PIN comes home: the role there is of no use.
-    let mut home = input.clone();
-    home.device = Some(view("hsm", "pico", &pico()));
-    let told = steps(&decide(&home));
-    assert!(
-        told.iter().any(|step| step.starts_with("delete Role pins/")),
-        "{told:?}"
-    );
-
-    input.device = None;
-    assert_eq!(
-        steps(&decide(&input)),
-        [
-            format!("delete Role pins/{away} (uid uid-Role pins/{away})"),
-            format!("delete RoleBinding pins/{away} (uid uid-RoleBinding pins/{away})"),
-        ]
-    );
-}
-
-#[test]
-fn f42_a_token_that_moved_gets_its_agent_at_the_new_place() {
-    let mut input = one();
-    let mut cluster = running(&mut input);
-    let mut old = token("e6", "n1", "/dev/bus/usb/001/015", false);
-    old.device_info.insert(info::MOVED_TO.to_owned(), "n2".to_owned());
-    input.pools[0].status.aggregated_devices = vec![old, token("e6", "n2", "/dev/bus/usb/003/002", true)];
-    let wanted = format!("delete Deployment hsm/{NAME} (uid uid-Deployment hsm/{NAME})");
-    let plan = decide(&input);
-    assert_eq!(steps(&plan)[0], wanted);
-    let [_, Step::Tell(told)] = &plan.steps[..] else {
-        panic!("{plan}")
-    };
-    assert_eq!((told.severity, told.reason), (Severity::Normal, "TokenMoved"));
-    assert_eq!(
-        told.text(),
-        r#"the agent of the token "e6" follows it from node n1 to node n2"#
-    );
-    // Nothing is told again while the old one goes.
-    let mut leaving = input.clone();
-    for (kind, live) in &mut leaving.live {
-        live.deleted = (*kind == DEPLOYMENT).then(|| at(60));
-    }
-    assert_eq!(steps(&decide(&leaving)), [""; 0]);
-    carry_out(&mut input, &mut cluster);
-    assert_eq!(steps(&decide(&input)), [format!("create Deployment hsm/{NAME}")]);
-    carry_out(&mut input, &mut cluster);
-    let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
-    assert_eq!(pod(made)["nodeSelector"]["kubernetes.io/hostname"], "n2");
-    assert_eq!(steps(&decide(&input)), [""; 0]);
-}
-
-#[test]
-fn a_token_that_is_lost_while_its_agent_moves_keeps_the_rest_of_it() {
-    let mut elsewhere = pico();
-    let pkcs11 = elsewhere.pkcs11.as_mut().unwrap();
-    pkcs11.pin_secret.as_mut().unwrap().namespace = Some("pins".to_owned());
-    let mut input = input(&elsewhere, one().pools[0].status.clone());
-    let mut cluster = running(&mut input);
-    input.pools[0].status.aggregated_devices = vec![token("e6", "n2", "/dev/b", true)];
-    carry_out(&mut input, &mut cluster);
-    assert!(cluster.body(&DEPLOYMENT, NAME).is_none());
-    input.pools[0].status.aggregated_devices[0].available = false;
-    assert_eq!(steps(&decide(&input)), [""; 0]);
-}
-
-#[test]
 fn a_token_without_a_serial_number_or_of_another_device_has_no_agent() {
     let mut other = token("e6", "n1", "/dev/a", true);
     other
@@ -491,11 +401,10 @@ fn any_status() -> impl Strategy<Value = HsmPoolStatus> {
 proptest! {
     #[test]
     fn after_few_rounds_there_is_nothing_left_to_do(first in any_status(), then in any_status(), away in any::<bool>()) {
-        let mut spec = pico();
+        let mut input = input(&pico(), first);
         if away {
-            spec.pkcs11.as_mut().unwrap().pin_secret.as_mut().unwrap().namespace = Some("pins".to_owned());
+            consents::elsewhere(&mut input, Consent::Given);
         }
-        let mut input = input(&spec, first);
         let mut cluster = Cluster::default();
         carry_out(&mut input, &mut cluster);
         prop_assert_eq!(steps(&decide(&input)), [""; 0]);

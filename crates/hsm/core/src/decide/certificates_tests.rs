@@ -24,6 +24,7 @@ fn input(live: Vec<(Kind, Meta)>) -> AgentsInput {
         complete: true,
         records: Default::default(),
         pods: Vec::new(),
+        consent: crate::consent::Consent::Needless,
         issuing: Issuing {
             bundle: "one".to_owned(),
             renew_before: SignedDuration::from_secs(ENDS_AT - DUE),

@@ -6,8 +6,8 @@ use serde_json::json;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, TEST_MODE_ANNOTATION};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, POOL};
 use trustplane_plan::{
-    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedSet, Owner, Plan, Propagation,
-    Severity, Step, Target, converge, converge_set,
+    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedSet, Owner, Plan, Severity, Step,
+    Target, converge, converge_set,
 };
 
 use super::{DeviceView, PoolView};
@@ -104,7 +104,9 @@ fn daemon_set(
             continue;
         }
         match controlled(input, &target) {
-            Some(live) => plan.push(replace(target, live)),
+            Some(live) => plan
+                .steps
+                .extend(Delete::seen(&target.kind, live).map(Step::Delete)),
             None => {
                 let text = format!("the DaemonSet {} belongs to somebody else", target.object.name());
                 plan.push(tell(meta, "DiscoveryTaken", &text));
@@ -123,16 +125,7 @@ fn controlled<'a>(input: &'a DeviceInput, target: &Target) -> Option<&'a Meta> {
         .owners
         .iter()
         .any(|owner| owner.controller && owner.uid == uid);
-    (ours && !live.is_terminating()).then_some(live)
-}
-
-fn replace(target: Target, live: &Meta) -> Step {
-    Step::Delete(Delete {
-        target,
-        uid: live.uid.clone(),
-        resource_version: Some(live.resource_version.clone()),
-        propagation: Propagation::Background,
-    })
+    ours.then_some(live)
 }
 
 /// The shortest grace period of all its pools: each of them would take a longer silence for a loss.

@@ -1,6 +1,7 @@
 //! What to do about a pool.
 
 mod problems;
+mod sharing;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use trustplane_api::hsm::record::{AgentPhase, Record};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
 use trustplane_plan::{ConditionStatus, Conditions, Meta, Note, Plan, Severity, Status, Step, Target};
 
+use crate::consent::Consent;
 use crate::device::{Device, Search};
 use crate::pool::status::{phase, said, tokens, word};
 use crate::pool::{
@@ -34,6 +36,8 @@ pub struct PoolInput {
     pub claims: Vec<Claim>,
     /// The records of agents of these HSMDevices that could be read, by the name of the agent.
     pub records: BTreeMap<String, Record>,
+    /// Whether the agents of these HSMDevices may read their PIN, by the name of the HSMDevice.
+    pub consents: BTreeMap<String, Consent>,
 }
 
 /// What to do about a pool: its status, and events on its HSMDevices when something is wrong.
@@ -63,11 +67,16 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
         names: &names,
         devices: &input.devices,
         claims: &claims,
+        records: &input.records,
         past: &past,
         grace: grace_period(&input.spec),
         now,
     };
     let picture = Picture::of(&situation, &mut plan);
+    input
+        .consents
+        .values()
+        .for_each(|consent| consent.ask_again(&mut plan));
     let round = Round {
         input,
         before: &before,
@@ -116,7 +125,8 @@ impl Round<'_> {
             aggregated_devices: tokens,
             reporting_pods: self.picture.pods.clone(),
             conditions: Vec::new(),
-            mirroring: self.before.mirroring.clone(),
+            // Whoever mirrors writes it.
+            mirroring: None,
         };
         let mut notes = self.news(&status);
         let mut ledger = Ledger {
@@ -127,8 +137,10 @@ impl Round<'_> {
         ledger.aggregation(phase, &faults, status.total_devices);
         ledger.problem("InvalidDevice", "Invalid", &self.invalid());
         ledger.problem("DeviceWarning", "Warning", &self.warnings());
-        ledger.problem("Conflict", "Claimed", &self.conflicts());
+        let conflicts = [self.conflicts(), self.doubles()].concat();
+        ledger.problem("Conflict", "Claimed", &conflicts);
         ledger.problem("DuplicateSerial", "Duplicate", &self.duplicates());
+        ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
         notes.extend(ledger.notes);
         // Both are the same JSON.
@@ -139,7 +151,11 @@ impl Round<'_> {
     }
 
     fn write(&self, plan: &mut Plan, mut status: HsmPoolStatus) {
-        if status == *self.before && !self.input.status.is_null() {
+        let before = HsmPoolStatus {
+            mirroring: None,
+            ..self.before.clone()
+        };
+        if status == before && !self.input.status.is_null() {
             return;
         }
         status.last_aggregation_time = Some(whole_second(self.now));
@@ -149,12 +165,10 @@ impl Round<'_> {
         };
         // Texts, numbers and times always have a JSON form.
         let wish = serde_json::to_value(&status).unwrap_or_default();
-        plan.steps.extend(Status::step(
-            target,
-            &self.input.pool.uid,
-            &self.input.status,
-            wish,
-        ));
+        // The status is also the memory: one that has changed since is not written over.
+        let live = &self.input.status;
+        plan.steps
+            .extend(Status::step(target, &self.input.pool, live, wish));
     }
 
     /// What has become of agents since.

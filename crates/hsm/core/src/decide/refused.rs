@@ -1,10 +1,10 @@
 //! Which pods of agents are removed because nobody else does.
 
 use trustplane_api::hsm::names::DEVICE_LABEL;
-use trustplane_plan::{Delete, Meta, Propagation, Step, Target};
+use trustplane_plan::{Delete, Meta, Step};
 
 use super::{AgentAction, AgentsInput};
-use crate::objects::{AGENT, COMPONENT_LABEL, DEPLOYMENT, POD, is_for, label_value};
+use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, DEPLOYMENT, POD, is_for, label_value};
 
 /// Why the kubelet refuses a pod whose token it cannot give away. Such a pod stays for ever, and another is made in its place.
 const REFUSED: &str = "UnexpectedAdmissionError";
@@ -14,6 +14,8 @@ const REFUSED: &str = "UnexpectedAdmissionError";
 pub struct AgentPod {
     /// Its metadata.
     pub meta: Meta,
+    /// `spec.nodeName`.
+    pub node: Option<String>,
     /// `status.phase`.
     pub phase: String,
     /// `status.reason`.
@@ -26,21 +28,12 @@ pub(super) fn removals(input: &AgentsInput) -> impl Iterator<Item = Step<AgentAc
         .pods
         .iter()
         .filter(|pod| is_refused(pod) && is_agents(pod, input));
-    refused.map(|pod| {
-        Step::Delete(Delete {
-            target: Target {
-                kind: POD,
-                object: pod.meta.object.clone(),
-            },
-            uid: pod.meta.uid.clone(),
-            resource_version: Some(pod.meta.resource_version.clone()),
-            propagation: Propagation::Background,
-        })
-    })
+    let deleted = refused.filter_map(|pod| Delete::seen(&POD, &pod.meta));
+    deleted.map(Step::Delete)
 }
 
 fn is_refused(pod: &AgentPod) -> bool {
-    pod.phase == "Failed" && pod.reason.as_deref() == Some(REFUSED) && !pod.meta.is_terminating()
+    pod.phase == "Failed" && pod.reason.as_deref() == Some(REFUSED)
 }
 
 /// Whether a pod is one of an agent of the HSMDevice: anybody can copy labels, so its owner has to fit as well.
@@ -53,13 +46,13 @@ fn is_agents(pod: &AgentPod, input: &AgentsInput) -> bool {
         && labelled
         && deployments.any(|(_, live)| {
             let ours = is_for(live, namespace.unwrap_or_default(), device);
-            ours && has("app", live.object.name()) && is_replica(&pod.meta, live)
+            ours && has(APP_LABEL, live.object.name()) && is_replica(&pod.meta, live.object.name())
         })
 }
 
 /// Whether a pod belongs to a ReplicaSet that has the name of one of this Deployment.
-fn is_replica(pod: &Meta, deployment: &Meta) -> bool {
-    let prefix = format!("{}-", deployment.object.name());
+pub(super) fn is_replica(pod: &Meta, deployment: &str) -> bool {
+    let prefix = format!("{deployment}-");
     let mut owners = pod.owners.iter().filter(|owner| owner.controller);
     owners.any(|owner| owner.kind == "ReplicaSet" && owner.name.starts_with(&prefix))
 }

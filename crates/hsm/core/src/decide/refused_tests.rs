@@ -25,6 +25,7 @@ fn pod() -> Value {
 fn refused(pod: Value) -> AgentPod {
     AgentPod {
         meta: meta(pod),
+        node: None,
         phase: "Failed".to_owned(),
         reason: Some(REFUSED.to_owned()),
     }
@@ -56,6 +57,7 @@ fn removed_beside(pod: AgentPod, live: Vec<(trustplane_plan::Kind, Meta)>) -> Ve
         complete: true,
         records: Default::default(),
         pods: vec![pod],
+        consent: crate::consent::Consent::Needless,
         issuing: Issuing {
             bundle: String::new(),
             renew_before: SignedDuration::ZERO,

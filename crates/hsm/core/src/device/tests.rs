@@ -441,3 +441,27 @@ fn all_faults_are_told_at_once() {
     });
     assert_eq!(faults(value).len(), 4);
 }
+
+#[test]
+fn limits_and_the_interval_of_passes_are_checked() {
+    let with = |pkcs11: Value| {
+        let mut spec = fixed(json!({}));
+        for (key, value) in pkcs11.as_object().unwrap() {
+            spec["pkcs11"][key] = value.clone();
+        }
+        spec
+    };
+    let opening = device(with(json!({"limits": "smartcard-hsm", "passInterval": 5})))
+        .unwrap()
+        .opening
+        .unwrap();
+    assert_eq!(opening.limits, Some(crate::limits::Profile::SmartcardHsm));
+    assert_eq!(opening.pass_interval, Some(5));
+    assert_eq!(
+        faults(with(json!({"limits": "endless", "passInterval": 4}))),
+        [
+            "spec.pkcs11.limits: must be one of software, opensc, opensc-64, pico-hsm, smartcard-hsm, yubihsm2",
+            "spec.pkcs11.passInterval: must be at least 5 seconds",
+        ]
+    );
+}

@@ -20,9 +20,9 @@ pub(crate) struct Conflict {
 }
 
 /// Who comes first: the older one, then the one whose name does.
-type Age = (Timestamp, String, String);
+pub(super) type Age = (Timestamp, String, String);
 
-fn age(created: Option<Timestamp>, name: &str, uid: &str) -> Age {
+pub(super) fn age(created: Option<Timestamp>, name: &str, uid: &str) -> Age {
     (created.unwrap_or(Timestamp::MAX), name.to_owned(), uid.to_owned())
 }
 

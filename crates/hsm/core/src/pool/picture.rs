@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
 use trustplane_plan::{Deadline, Plan};
 
-use super::past::Place;
+use super::past::{Place, was_there};
 use super::report::{Checked, MOST_TOKENS, check};
-use super::{Claim, Conflict, Past, PodView, PoolDevice, info, merge, whole_second};
+use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, identity, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};
 
 /// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
@@ -25,6 +26,8 @@ pub(crate) struct Situation<'a> {
     pub names: &'a [String],
     pub devices: &'a [PoolDevice],
     pub claims: &'a [Claim],
+    /// What agents have written, by their names.
+    pub records: &'a BTreeMap<String, Record>,
     pub past: &'a Past<'a>,
     pub grace: Duration,
     pub now: Timestamp,
@@ -49,6 +52,7 @@ pub(crate) struct Picture {
     pub tokens: Vec<Sighting>,
     pub pods: Vec<ReportingPod>,
     pub conflicts: Vec<Conflict>,
+    pub doubles: Vec<Double>,
     /// How many pods should report.
     pub expected: usize,
     /// How many have reported lately.
@@ -112,6 +116,7 @@ impl Picture {
             sighting.available || !lost.has_passed(situation.now, plan)
         });
         picture.conflicts = merge::settle(&mut sightings, situation.devices, situation.claims);
+        picture.doubles = identity::settle(&mut sightings, situation);
         picture.tokens = merge::once(sightings, situation.past);
         picture
     }

@@ -13,8 +13,10 @@ use crate::discovery_set::labels;
 use crate::objects::DAEMON_SET;
 use crate::usb::report::Cadence;
 
+mod consents;
 mod events;
 mod hostile;
+mod identities;
 mod moves;
 mod properties;
 mod records;
@@ -72,6 +74,7 @@ pub(super) fn input(desired: i32, pods: Vec<PodView>) -> PoolInput {
         devices: vec![device],
         claims: Vec::new(),
         records: BTreeMap::new(),
+        consents: BTreeMap::new(),
     }
 }
 

@@ -211,6 +211,74 @@ fn a_static_token_runs_without_root_where_the_device_says() {
     assert!(steps(&decide(&input)).join("\n").contains("delete Deployment"));
 }
 
+/// The limits of the agent of a token of this type behind this module.
+fn limits_of(kind: &str, library: &str, fixed: bool, declared: Option<&str>) -> String {
+    let mut spec = if fixed { soft_with("e6") } else { pico() };
+    spec.device_type = kind.to_owned();
+    let pkcs11 = spec.pkcs11.as_mut().unwrap();
+    pkcs11.library_path = Some(library.to_owned());
+    pkcs11.limits = declared.map(str::to_owned);
+    let mut listed = token("e6", "n1", "/dev/a", true);
+    if fixed {
+        listed
+            .device_info
+            .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
+    }
+    let made = deployment(&input(&spec, status("Ready", vec![listed])), NAME);
+    let given = arguments(&made);
+    let mut given = given
+        .iter()
+        .filter_map(|argument| argument.strip_prefix("--limits="));
+    given.next().unwrap().to_owned()
+}
+
+#[test]
+fn the_limits_are_those_of_the_type_or_of_the_module_unless_the_admin_says_otherwise() {
+    let (opensc, other) = ("/usr/lib/opensc-pkcs11.so", "/usr/lib/libother.so");
+    for fixed in [false, true] {
+        for (kind, limits) in [
+            ("PicoHSM", "pico-hsm"),
+            ("SmartCard-HSM", "smartcard-hsm"),
+            ("NitrokeyHSM", "smartcard-hsm"),
+            ("YubiHSM", "yubihsm2"),
+        ] {
+            assert_eq!(limits_of(kind, opensc, fixed, None), limits);
+            assert_eq!(limits_of(kind, other, fixed, None), limits);
+        }
+        assert_eq!(limits_of("Generic", opensc, fixed, None), "opensc");
+        assert_eq!(
+            limits_of("PicoHSM", opensc, fixed, Some("opensc-64")),
+            "opensc-64"
+        );
+    }
+    assert_eq!(limits_of("Generic", other, false, None), "opensc");
+    assert_eq!(limits_of("Generic", other, true, None), "software");
+}
+
+#[test]
+fn an_agent_reads_through_its_token_as_often_as_the_admin_says() {
+    let interval = |seconds| {
+        let mut spec = pico();
+        spec.pkcs11.as_mut().unwrap().pass_interval = seconds;
+        let given = arguments(&deployment(&input(&spec, one().pools[0].status.clone()), NAME));
+        let mut given = given
+            .into_iter()
+            .filter(|given| given.starts_with("--pass-interval"));
+        given.next()
+    };
+    assert_eq!(interval(None), None);
+    assert_eq!(interval(Some(5)).as_deref(), Some("--pass-interval=5s"));
+}
+
+#[test]
+fn an_agent_cannot_fill_its_node() {
+    let made = deployment(&one(), NAME);
+    let volumes = pod(&made)["volumes"].as_array().unwrap().iter();
+    let own: Vec<_> = volumes.filter_map(|volume| volume.get("emptyDir")).collect();
+    assert_eq!(own.len(), 3);
+    assert!(own.iter().all(|own| own["sizeLimit"].is_string()), "{own:?}");
+}
+
 fn soft_with(name: &str) -> HsmDeviceSpec {
     soft(json!([{"name": name, "tokenLabel": "l"}]))
 }

@@ -1,0 +1,25 @@
+{{/*
+The objects that a process keeps at home: its Lease, and Secrets such as that of its CA, as JSON {"objects": [...]}. Their names
+are those that its rights name. Takes root and process.
+*/}}
+{{- define "trustplane.kept" -}}
+{{- $process := .process -}}
+{{- $rules := (.root.Files.Get "files/capabilities.yaml" | fromYaml).process.rights.namespaced -}}
+{{- range $process.capabilities }}{{ $rules = concat $rules .rights.namespaced }}{{ end -}}
+{{- $versions := dict "leases" "coordination.k8s.io/v1" "secrets" "v1" -}}
+{{- $kinds := dict "leases" "Lease" "secrets" "Secret" -}}
+{{- $objects := list -}}
+{{- range $rule := $rules -}}
+{{- range $name := $rule.resourceNames -}}
+{{- range $resource := $rule.resources -}}
+{{- if hasKey $kinds $resource -}}
+{{- $objects = append $objects (dict
+    "apiVersion" (get $versions $resource)
+    "kind" (get $kinds $resource)
+    "name" ($name | replace "$(PROCESS)" $process.name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- dict "objects" ($objects | uniq) | toJson -}}
+{{- end -}}

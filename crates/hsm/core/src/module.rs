@@ -1,0 +1,19 @@
+//! What is known of a PKCS#11 module by the name of its file.
+
+use std::path::Path;
+
+/// Whether a module is one of OpenSC: it keeps what it has seen once, and has limits of its own whatever card is behind it.
+///
+/// ```
+/// use std::path::Path;
+/// use trustplane_hsm_core::module::is_opensc;
+///
+/// assert!(is_opensc(Path::new("/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so")));
+/// assert!(!is_opensc(Path::new("/usr/lib/opensc/libsofthsm2.so")));
+/// ```
+pub fn is_opensc(module: &Path) -> bool {
+    let name = module
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase());
+    name.is_some_and(|name| name.contains("opensc"))
+}

@@ -1,0 +1,172 @@
+//! Tokens by what they say of themselves: two names for one token are found here, once agents have met it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trustplane_api::hsm::record::Record;
+use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
+
+use super::info;
+use super::merge::{Age, age};
+use super::picture::{Sighting, Situation};
+use crate::objects::agent_name;
+use crate::resource::slug;
+
+/// What a token says of itself. Two that agree in all of it are one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    manufacturer: String,
+    model: String,
+    serial: String,
+    label: String,
+}
+
+/// A token that an agent has met.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Met {
+    /// What it says of itself.
+    pub identity: Identity,
+    /// Its serial number on the bus, or its name.
+    pub token: String,
+    /// Whether it is a static one.
+    pub fixed: bool,
+}
+
+impl Identity {
+    fn of_record(record: &Record) -> Option<Self> {
+        let token = record.token.as_ref()?;
+        Self {
+            manufacturer: token.manufacturer.clone(),
+            model: token.model.clone(),
+            serial: token.serial.clone(),
+            label: token.label.clone(),
+        }
+        .telling()
+    }
+
+    fn of_info(info: &BTreeMap<String, String>) -> Option<Self> {
+        let text = |key: &str| info.get(key).cloned().unwrap_or_default();
+        Self {
+            manufacturer: text(info::TOKEN_MANUFACTURER),
+            model: text(info::TOKEN_MODEL),
+            serial: text(info::TOKEN_SERIAL),
+            label: text(info::TOKEN_LABEL),
+        }
+        .telling()
+    }
+
+    /// Serial number and label may be what somebody expects of a token; who made it is known only of one that was met.
+    fn telling(self) -> Option<Self> {
+        let met = !self.manufacturer.is_empty() || !self.model.is_empty();
+        (met && !self.serial.is_empty()).then_some(self)
+    }
+}
+
+impl Met {
+    /// The tokens that agents of an HSMDevice have met, by the status of a pool that is for it.
+    pub(super) fn all_of(device: &str, status: &HsmPoolStatus) -> BTreeSet<Self> {
+        let is_its_own = |token: &&AggregatedDevice| {
+            token
+                .device_info
+                .get(info::DEVICE)
+                .is_some_and(|its| its == device)
+        };
+        let tokens = status.aggregated_devices.iter().filter(is_its_own);
+        let met = tokens.filter(|token| token.available).filter_map(|token| {
+            let how = token.device_info.get(info::DISCOVERY_TYPE);
+            Some(Self {
+                identity: Identity::of_info(&token.device_info)?,
+                token: token.serial_number.clone()?,
+                fixed: how.is_some_and(|how| how == info::STATIC),
+            })
+        });
+        met.collect()
+    }
+}
+
+/// Whether a change of one pool may matter to another: they have a token in common, or the other one waits for any.
+pub fn concerns(changed: &HsmPoolStatus, other: &HsmPoolStatus) -> bool {
+    let waits = |token: &AggregatedDevice| token.device_info.contains_key(info::CLAIMED_BY);
+    if other.aggregated_devices.iter().any(waits) {
+        return true;
+    }
+    let place = |token: &AggregatedDevice| {
+        let serial = token.serial_number.as_deref()?;
+        Some((token.node_name.clone(), slug(serial)))
+    };
+    let places: BTreeSet<_> = changed.aggregated_devices.iter().filter_map(place).collect();
+    let met = |token: &AggregatedDevice| Identity::of_info(&token.device_info);
+    let identities: BTreeSet<_> = changed.aggregated_devices.iter().filter_map(met).collect();
+    other.aggregated_devices.iter().any(|token| {
+        place(token).is_some_and(|place| places.contains(&place))
+            || met(token).is_some_and(|met| identities.contains(&met))
+    })
+}
+
+/// A token that has another name already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Double {
+    /// The HSMDevice that does not get it.
+    pub device: String,
+    /// What that one calls it.
+    pub token: String,
+    /// The HSMDevice that has it.
+    pub holder: String,
+    /// What that one calls it.
+    pub same_as: String,
+}
+
+/// Who comes first among those that have met a token.
+type Rank = (Age, String);
+
+/// Settles which of several names has a token that is one. Those on the bus are told apart by their place, so one of the two has
+/// to be static.
+pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> Vec<Double> {
+    let own: Vec<Option<(Met, Rank)>> = sightings
+        .iter()
+        .map(|sighting| own(sighting, situation))
+        .collect();
+    let theirs = situation.claims.iter().flat_map(|claim| {
+        let age = age(claim.created, &claim.device.to_string(), &claim.uid);
+        let ranked = move |met: &Met| (met.clone(), (age.clone(), met.token.clone()));
+        claim.met.iter().map(ranked)
+    });
+    let all: Vec<(Met, Rank)> = own.iter().flatten().cloned().chain(theirs).collect();
+    let mut doubles = Vec::new();
+    for (sighting, own) in sightings.iter_mut().zip(&own) {
+        let Some((met, rank)) = own else { continue };
+        let same = |other: &&(Met, Rank)| {
+            other.0.identity == met.identity && (other.0.fixed || met.fixed) && other.1 < *rank
+        };
+        let first = all.iter().filter(same).min_by_key(|(_, rank)| rank);
+        let Some((first, ((_, holder, _), _))) = first else {
+            continue;
+        };
+        doubles.push(Double {
+            device: sighting.device.clone(),
+            token: met.token.clone(),
+            holder: holder.clone(),
+            same_as: first.token.clone(),
+        });
+        sighting.available = false;
+        sighting.info.insert(info::CLAIMED_BY.to_owned(), holder.clone());
+    }
+    doubles
+}
+
+/// What the agent of a token that is there has met, and how old its claim is.
+fn own(sighting: &Sighting, situation: &Situation<'_>) -> Option<(Met, Rank)> {
+    let token = sighting.serial.clone().filter(|_| sighting.available)?;
+    let record = situation.records.get(&agent_name(&sighting.device, &token))?;
+    let mut devices = situation.devices.iter().map(|device| &device.device.meta);
+    let device = devices.find(|meta| meta.object.name() == sighting.device)?;
+    let rank = (
+        age(device.created, &device.object.to_string(), &device.uid),
+        token.clone(),
+    );
+    let met = Met {
+        identity: Identity::of_record(record)?,
+        fixed: sighting.is_static(),
+        token,
+    };
+    Some((met, rank))
+}
