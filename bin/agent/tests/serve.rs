@@ -81,7 +81,7 @@ impl Place {
             .arg(named("tls-key-file", &self.file("tls.key")))
             .arg(named("tls-client-ca-file", &self.file("ca.crt")))
             .arg(named("runtime-dir", &self.file("run")))
-            .args(["--port=0", "--health-port=0"]);
+            .args(["--port=0", "--health-port=0", "--log-format=json"]);
         let process = command.spawn().unwrap();
         Served { process, log }
     }
