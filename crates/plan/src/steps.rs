@@ -173,13 +173,28 @@ pub struct Status {
 }
 
 impl Status {
-    /// The step that brings a status from `live`, which was seen with this metadata, to `wish`: none if they are equal.
-    pub fn step<A>(target: Target, seen: &Meta, live: &Value, wish: Value) -> Option<Step<A>> {
+    /// The step that brings a status from `live` to `wish`: none if they are equal.
+    pub fn step<A>(target: Target, uid: &Arc<str>, live: &Value, wish: Value) -> Option<Step<A>> {
+        Self::change(target, uid, None, live, wish)
+    }
+
+    /// The same where the status is also the memory of what was: it is written only if the object is still as it was seen.
+    pub fn step_from<A>(target: Target, seen: &Meta, live: &Value, wish: Value) -> Option<Step<A>> {
+        Self::change(target, &seen.uid, Some(&seen.resource_version), live, wish)
+    }
+
+    fn change<A>(
+        target: Target,
+        uid: &Arc<str>,
+        seen: Option<&Arc<str>>,
+        live: &Value,
+        wish: Value,
+    ) -> Option<Step<A>> {
         (*live != wish).then(|| {
             Step::Status(Self {
                 target,
-                uid: seen.uid.clone(),
-                seen: Some(seen.resource_version.clone()),
+                uid: uid.clone(),
+                seen: seen.cloned(),
                 status: wish,
             })
         })

@@ -168,7 +168,7 @@ impl Round<'_> {
         // The status is also the memory: one that has changed since is not written over.
         let live = &self.input.status;
         plan.steps
-            .extend(Status::step(target, &self.input.pool, live, wish));
+            .extend(Status::step_from(target, &self.input.pool, live, wish));
     }
 
     /// What has become of agents since.
