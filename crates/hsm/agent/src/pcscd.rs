@@ -238,7 +238,7 @@ impl Pcscd {
 async fn wedged(before: u64, mut signs: watch::Receiver<Signs>) {
     if signs.wait_for(|signs| signs.wedges > before).await.is_err() {
         // Nobody hangs on it any more.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
