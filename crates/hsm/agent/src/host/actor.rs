@@ -303,7 +303,7 @@ mod tests {
         let (health, _seen) = watch::channel(Health::default());
         let (_orders, queue) = mpsc::channel(1);
         // Without a PIN it waits for one.
-        let actor = Actor::new(settings, Login::new(None), health);
+        let actor = Actor::new(settings, Login::new(None, false), health);
         let mut actor = pin!(actor.run(queue, CancellationToken::new()));
         for _ in 0..3 {
             tokio::select! {

@@ -191,12 +191,7 @@ pub fn start(settings: Settings, pin: &str) -> Host {
 
 /// Gives a host another PIN, which is from no Secret.
 pub async fn give_pin(host: &Host, pin: &str, attempt: Attempt) {
-    let given = Given {
-        pin: secret(pin),
-        secret: String::new(),
-        attempt,
-    };
-    host.give(given).await.unwrap();
+    host.give(Given::new(secret(pin), attempt)).await.unwrap();
 }
 
 /// Every secret that the token has.

@@ -7,9 +7,10 @@ use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
 
 use super::info;
 use super::merge::{Age, age};
+use super::past::is_unheard;
 use super::picture::{Sighting, Situation};
 use crate::objects::agent_name;
-use crate::resource::slug;
+use crate::usb::serial_key;
 
 /// What a token says of itself. Two that agree in all of it are one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +72,8 @@ impl Met {
                 .is_some_and(|its| its == device)
         };
         let tokens = status.aggregated_devices.iter().filter(is_its_own);
-        let met = tokens.filter(|token| token.available).filter_map(|token| {
+        let held = tokens.filter(|token| token.available || is_unheard(token));
+        let met = held.filter_map(|token| {
             let how = token.device_info.get(info::DISCOVERY_TYPE);
             Some(Self {
                 identity: Identity::of_info(&token.device_info)?,
@@ -91,7 +93,7 @@ pub fn concerns(changed: &HsmPoolStatus, other: &HsmPoolStatus) -> bool {
     }
     let place = |token: &AggregatedDevice| {
         let serial = token.serial_number.as_deref()?;
-        Some((token.node_name.clone(), slug(serial)))
+        Some((token.node_name.clone(), serial_key(serial)))
     };
     let places: BTreeSet<_> = changed.aggregated_devices.iter().filter_map(place).collect();
     let met = |token: &AggregatedDevice| Identity::of_info(&token.device_info);

@@ -8,7 +8,7 @@ use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
 use trustplane_plan::{Deadline, Plan};
 
-use super::past::{Place, was_there};
+use super::past::Place;
 use super::report::{Checked, MOST_TOKENS, check};
 use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, identity, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};

@@ -332,11 +332,11 @@ fn two_pools_of_one_device_are_both_at_rest_however_short_the_patience_of_one() 
         let mut input = one();
         input.spec = pool.spec;
         settle(&mut input, at(0));
-        for now in (1..100).map(|n| n * beat) {
-            assert!(settle(&mut input, at(now - 1)).is_empty(), "{now}");
+        for time in (1..100).map(|n| n * beat) {
+            assert!(settle(&mut input, at(time - 1)).is_empty(), "{time}");
             let devices = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
-            input.devices[0].pods[0] = pod("n1", Some(report("n1", at(now), devices)));
-            assert!(settle(&mut input, at(now)).is_empty(), "{now}");
+            input.devices[0].pods[0] = pod("n1", Some(report("n1", at(time), devices)));
+            assert!(settle(&mut input, at(time)).is_empty(), "{time}");
         }
     }
 }

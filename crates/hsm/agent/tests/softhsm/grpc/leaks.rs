@@ -163,6 +163,7 @@ async fn the_pins_of_a_token_that_is_made_ours_are_not_told() {
     };
     let host = Host::start_recorded(settings, book, Some(provision)).unwrap();
     let given = Given {
+        again: String::new(),
         pin: secret(BLANK_PIN),
         secret: "uid".to_owned(),
         attempt: Attempt::Automatic,
