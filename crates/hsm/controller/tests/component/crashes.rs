@@ -211,8 +211,8 @@ async fn crash(name: &'static str, moment: Moment) -> Result<()> {
         report.crashes
     );
     let left = report.end.as_array().map(Vec::len);
-    // One agent of seven objects with the SO-PIN of the other, two pools, a DaemonSet.
-    assert_eq!(left, Some(10), "{:#}", report.end);
+    // One agent of seven objects, the SO-PIN of the other, two pools, a DaemonSet.
+    assert_eq!(left, Some(11), "{:#}", report.end);
     Ok(())
 }
 

@@ -116,10 +116,12 @@ async fn an_exclusive_token_is_not_read_through() {
     client.write_secret(write("a", "k", b"v")).await.unwrap();
     list(&mut client).await;
     agent.stage.heal();
-    // Each pass asks for the generation alone, and for that which objects there are.
+    // Each pass looks for the generation and reads it, which is two calls; to read all three objects would be six.
     let asked = || agent.stage.answers("C_FindObjectsInit").len() >= 4;
     eventually("some passes", asked).await;
-    assert!(agent.stage.answers("C_GetAttributeValue").is_empty());
+    let read = agent.stage.answers("C_GetAttributeValue").len();
+    let asked = agent.stage.answers("C_FindObjectsInit").len();
+    assert!((1..=2 * asked).contains(&read), "{read} reads in {asked} passes");
     assert!(agent.stage.answers("C_Initialize").is_empty());
     client.write_secret(write("b", "k", b"v")).await.unwrap();
     assert_eq!(list(&mut client).await.paths, ["a", "b"]);
