@@ -43,6 +43,12 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
             both.then_some(())
         });
     }
+    // It knows of its pods a moment after it has registered, and runs nothing in them before.
+    let pods = format!("/api/v1/nodes/{}/proxy/pods", holder.name());
+    stage.until("kubelet to know of the agent", || {
+        let known = say(&mut stage.kubectl(&["get", "--raw", &pods])).ok()?;
+        known.contains(&agent.uid).then_some(())
+    });
     assert_is_same(&discovery_on(stage, holder), &discovery);
     stage.pool_is(POOL, "Partial");
     assert_is_same(&stage.pod(MOVED).unwrap(), &agent);
