@@ -17,6 +17,9 @@ use crate::{ControlPlane, until};
 /// The log is written when a request has been answered; a marker that takes longer than this will not come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// No line is longer: requests are logged without their bodies.
+const LONGEST_LINE: u64 = 1 << 20;
+
 /// A place in the audit log.
 #[derive(Debug, Clone)]
 pub struct Mark {
@@ -28,7 +31,7 @@ impl Mark {
     /// The present end of the log: whatever was answered before is before it, whatever is asked later is behind it.
     pub async fn now(plane: &Arc<ControlPlane>) -> Result<Self> {
         let log = Log::new(plane);
-        let start = log.length().await?;
+        let start = log.end().await?;
         let (_, offset) = log.read_up_to_a_new_marker(plane, start).await?;
         Ok(Self {
             plane: plane.clone(),
@@ -55,11 +58,14 @@ impl Log {
         }
     }
 
-    async fn length(&self) -> Result<u64> {
+    /// Where the last whole line ends. The length of the file is no such place while the next line is being written.
+    async fn end(&self) -> Result<u64> {
         let metadata = tokio::fs::metadata(&self.path).await;
-        Ok(metadata
+        let length = metadata
             .with_context(|| format!("find the audit log {}", self.path.display()))?
-            .len())
+            .len();
+        let start = length.saturating_sub(LONGEST_LINE);
+        Ok(start + u64::try_from(self.whole_lines(start).await?.len())?)
     }
 
     /// Asks the API server for an object that nobody has, and reads until that shows up: the log is written in the order
@@ -83,18 +89,18 @@ impl Log {
     }
 
     async fn read(&self, start: u64) -> Result<String> {
+        String::from_utf8(self.whole_lines(start).await?).context("read the audit log")
+    }
+
+    /// Everything from there on. The last line may be half written, and is left out.
+    async fn whole_lines(&self, start: u64) -> Result<Vec<u8>> {
         let mut file = File::open(&self.path).await.context("open the audit log")?;
         file.seek(SeekFrom::Start(start)).await?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).await.context("read the audit log")?;
-        // The last line may be half written.
-        bytes.truncate(
-            bytes
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |last| last + 1),
-        );
-        String::from_utf8(bytes).context("read the audit log")
+        let last = bytes.iter().rposition(|byte| *byte == b'\n');
+        bytes.truncate(last.map_or(0, |last| last + 1));
+        Ok(bytes)
     }
 }
 
