@@ -35,7 +35,7 @@ pub struct Book {
     begun: Instant,
     seen: Sightings,
     /// A try of ours that may stand in the record, and that the token has not seen.
-    unsent: Option<Tried>,
+    unsent: Option<Unsent>,
     notes: Notes,
 }
 
@@ -155,7 +155,7 @@ impl Book {
         let since = Instant::now();
         if verdict.is_ok() {
             // Also if nobody tells us that it was written.
-            self.unsent = Some(tried.clone());
+            self.remember(tried, case.now);
         }
         // The token of a first contact is written down with the first try.
         let token = record.token.clone().or_else(|| Some(asked.token.clone()));
@@ -169,16 +169,25 @@ impl Book {
         })
     }
 
-    /// The tries without ours that the token has never seen.
+    fn remember(&mut self, tried: &Tried, now: Timestamp) {
+        let unsent = self.unsent.take().filter(|unsent| unsent.tried == *tried);
+        let mut at = unsent.map(|unsent| unsent.at).unwrap_or_default();
+        // One that is forgotten counts as sent.
+        at.drain(..at.len().saturating_sub(MOST - 1));
+        at.push(now);
+        let tried = tried.clone();
+        self.unsent = Some(Unsent { tried, at });
+    }
+
+    /// The tries without ours that the token has never seen. An earlier one of the same PIN, which it has seen, stays.
     fn without_unsent(&self, tries: &[Try]) -> Vec<Try> {
         let withdrawn = self.unsent.as_ref().and_then(|unsent| {
-            settle(
-                tries,
-                &unsent.key(),
-                &self.by,
-                Outcome::Withdrawn,
-                Timestamp::now(),
-            )
+            let (key, by) = (unsent.tried.key(), &*self.by);
+            let is_it = |tried: &Try| tried.digest == key.digest && tried.by == by;
+            let written = tries.iter().rev().find(|tried| is_it(tried))?;
+            let now = Timestamp::now();
+            let is_unsent = unsent.at.contains(&written.at);
+            is_unsent.then(|| settle(tries, &key, by, Outcome::Withdrawn, now))?
         });
         withdrawn.unwrap_or_else(|| tries.to_vec())
     }
@@ -203,7 +212,11 @@ impl Book {
 
     /// The PIN is sent to the token now.
     pub(crate) fn sent(&mut self, grant: &Grant) {
-        if self.unsent.as_ref() == Some(&grant.tried) {
+        if self
+            .unsent
+            .as_ref()
+            .is_some_and(|unsent| unsent.tried == grant.tried)
+        {
             self.unsent = None;
         }
     }

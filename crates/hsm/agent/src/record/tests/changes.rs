@@ -82,3 +82,18 @@ async fn a_record_of_another_key_allows_no_try_by_itself() {
     };
     other.permit(&word).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_try_that_the_token_has_seen_is_not_taken_back_when_others_write_before_the_next() {
+    let memory = Arc::new(Memory::default());
+    let mut book = book(&memory, "pod");
+    let grant = book.permit(&asked(&pin("1"))).await.unwrap();
+    book.sent(&grant);
+    // Nobody knows what came of it, and the write of the second try meets another one.
+    *memory.meanwhile.lock().unwrap() = Some(memory.record());
+    let again = book.permit(&asked(&pin("1"))).await.unwrap();
+    book.sent(&again);
+    assert_eq!(memory.outcomes(), [Outcome::PendingAgain]);
+    let denial = book.permit(&asked(&pin("1"))).await;
+    assert_eq!(denial, Err(Denial::Refused(Refusal::Unanswered)));
+}
