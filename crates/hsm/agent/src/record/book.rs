@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record, TokenIdentity, Try};
 use trustplane_hsm_core::pin_record::{
-    Account, Case, Caution, DigestKey, Exchanged, Flags, Refusal, Sightings, Verdict, begin_change, decide,
-    settle,
+    Account, Case, Caution, DigestKey, Exchanged, Flags, MOST, Refusal, Sightings, Verdict, begin_change,
+    decide, settle,
 };
 use trustplane_process::secret::Secret;
 
@@ -37,6 +37,14 @@ pub struct Book {
     /// A try of ours that may stand in the record, and that the token has not seen.
     unsent: Option<Unsent>,
     notes: Notes,
+}
+
+/// A try of ours that the token has not seen, and when each write of it was begun: any of them may stand in the record, and what
+/// was written at another time is another try.
+#[derive(Debug)]
+struct Unsent {
+    tried: Tried,
+    at: Vec<Timestamp>,
 }
 
 /// The right to try a PIN once.
