@@ -38,6 +38,7 @@ mod settle;
 mod sightings;
 #[cfg(test)]
 mod tests;
+mod unsent;
 
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ pub use decide::decide;
 pub use digest::{DigestKey, DigestKeyError, word};
 pub use settle::settle;
 pub use sightings::Sightings;
+pub use unsent::Unsent;
 
 /// What a PIN is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

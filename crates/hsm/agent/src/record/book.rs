@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::time::{Instant, timeout};
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record, TokenIdentity, Try};
 use trustplane_hsm_core::pin_record::{
-    Account, Case, Caution, DigestKey, Exchanged, Flags, MOST, Refusal, Sightings, Verdict, begin_change,
-    decide, settle,
+    Account, Case, Caution, DigestKey, Exchanged, Flags, Refusal, Sightings, Unsent, Verdict, begin_change,
+    decide,
 };
 use trustplane_process::secret::Secret;
 
@@ -35,16 +35,8 @@ pub struct Book {
     begun: Instant,
     seen: Sightings,
     /// A try of ours that may stand in the record, and that the token has not seen.
-    unsent: Option<Unsent>,
+    unsent: Option<(Tried, Unsent)>,
     notes: Notes,
-}
-
-/// A try of ours that the token has not seen, and when each write of it was begun: any of them may stand in the record, and what
-/// was written at another time is another try.
-#[derive(Debug)]
-struct Unsent {
-    tried: Tried,
-    at: Vec<Timestamp>,
 }
 
 /// The right to try a PIN once.
@@ -150,7 +142,7 @@ impl Book {
             window: asked.opening + MARGIN,
         };
         self.seen.look(&record.tries, self.begun.elapsed());
-        let tries = self.without_unsent(&record.tries);
+        let tries = self.without_unsent(record.tries.clone());
         let (tries, verdict) = match decide(&tries, &case, &self.seen) {
             Verdict::Try { tries, caution } => (tries, Ok(caution)),
             Verdict::Refused {
@@ -178,26 +170,17 @@ impl Book {
     }
 
     fn remember(&mut self, tried: &Tried, now: Timestamp) {
-        let unsent = self.unsent.take().filter(|unsent| unsent.tried == *tried);
-        let mut at = unsent.map(|unsent| unsent.at).unwrap_or_default();
-        // One that is forgotten counts as sent.
-        at.drain(..at.len().saturating_sub(MOST - 1));
-        at.push(now);
-        let tried = tried.clone();
-        self.unsent = Some(Unsent { tried, at });
+        let known = self.unsent.take().filter(|(known, _)| known == tried);
+        let (tried, mut unsent) = known.unwrap_or_else(|| (tried.clone(), Unsent::default()));
+        unsent.begin(now);
+        self.unsent = Some((tried, unsent));
     }
 
-    /// The tries without ours that the token has never seen. An earlier one of the same PIN, which it has seen, stays.
-    fn without_unsent(&self, tries: &[Try]) -> Vec<Try> {
-        let withdrawn = self.unsent.as_ref().and_then(|unsent| {
-            let (key, by) = (unsent.tried.key(), &*self.by);
-            let is_it = |tried: &Try| tried.digest == key.digest && tried.by == by;
-            let written = tries.iter().rev().find(|tried| is_it(tried))?;
-            let now = Timestamp::now();
-            let is_unsent = unsent.at.contains(&written.at);
-            is_unsent.then(|| settle(tries, &key, by, Outcome::Withdrawn, now))?
-        });
-        withdrawn.unwrap_or_else(|| tries.to_vec())
+    fn without_unsent(&self, tries: Vec<Try>) -> Vec<Try> {
+        match &self.unsent {
+            Some((tried, unsent)) => unsent.withdraw(tries, &tried.key(), &self.by),
+            None => tries,
+        }
     }
 
     async fn load(&self) -> Result<Loaded, Denial> {
@@ -220,13 +203,7 @@ impl Book {
 
     /// The PIN is sent to the token now.
     pub(crate) fn sent(&mut self, grant: &Grant) {
-        if self
-            .unsent
-            .as_ref()
-            .is_some_and(|unsent| unsent.tried == grant.tried)
-        {
-            self.unsent = None;
-        }
+        self.unsent.take_if(|(tried, _)| *tried == grant.tried);
     }
 
     /// Writes down what came of a try, as soon as that is possible.

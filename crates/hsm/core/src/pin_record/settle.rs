@@ -24,7 +24,7 @@ pub fn settle(tries: &[Try], key: &Key<'_>, by: &str, outcome: Outcome, now: Tim
     (settled != tries).then_some(settled)
 }
 
-fn settle_one(tried: &mut Try, by: &str, outcome: Outcome) {
+pub(super) fn settle_one(tried: &mut Try, by: &str, outcome: Outcome) {
     let ours = tried.by == by;
     let settled = match (outcome, tried.outcome) {
         // It was sent once, and this second time it was not.

@@ -14,6 +14,8 @@ pub enum Event {
     Step(usize),
     /// An agent ends and begins anew, in the same pod or in another.
     Restart(usize, bool),
+    /// What an agent has decided is written, and it does not hear so.
+    Unheard(usize),
     /// An agent that was let in has to log in again. It asks nobody: it knows the PIN.
     Replug(usize),
     /// An agent that was let in is told to change the PIN to this one.
@@ -126,8 +128,8 @@ struct Agent {
     given: (u32, u8, u32),
     step: Step,
     seen: Sightings,
-    /// A try that it has written down and not sent.
-    unsent: bool,
+    /// A try that it may have written down, and has not sent.
+    unsent: Option<(Names, Unsent)>,
     known_right: bool,
     open: bool,
     /// The PIN that it is to change to.
@@ -206,7 +208,7 @@ impl World {
             given: self.given(),
             step: Step::Idle,
             seen: Sightings::default(),
-            unsent: false,
+            unsent: None,
             known_right: false,
             open: false,
             wish: None,
@@ -224,15 +226,25 @@ impl World {
     /// Whether an agent has written a try down of which nobody knows what comes of it.
     pub fn is_at_it(&self, agent: usize) -> bool {
         let agent = &self.agents[agent];
-        agent.unsent || !matches!(agent.step, Step::Idle | Step::Decided(..))
+        agent.unsent.is_some() || !matches!(agent.step, Step::Idle | Step::Decided(..))
     }
 
     /// Lets an event happen; one of an agent that there is not is none.
     pub fn happen(&mut self, event: Event) {
         match event {
-            Event::Step(at) | Event::Restart(at, _) | Event::Replug(at) | Event::ChangePin(at, _)
+            Event::Step(at)
+            | Event::Unheard(at)
+            | Event::Restart(at, _)
+            | Event::Replug(at)
+            | Event::ChangePin(at, _)
                 if at >= self.agents.len() => {}
             Event::Step(agent) => self.step(agent),
+            Event::Unheard(agent) => {
+                if matches!(self.agents[agent].step, Step::Decided(..)) {
+                    self.step(agent);
+                    self.agents[agent].step = Step::Idle;
+                }
+            }
             Event::Restart(agent, elsewhere) => {
                 let starts = self.starts;
                 let pod = pod(&self.agents[agent].by).to_owned();
@@ -257,19 +269,20 @@ impl World {
     }
 
     fn step(&mut self, at: usize) {
+        // No two things happen at one time.
+        self.clock += Duration::from_nanos(1);
         let step = std::mem::take(&mut self.agents[at].step);
         let next = match step {
             Step::Idle => self.look(at),
             Step::Decided(version, ..) | Step::Changes(version, ..) if version != self.version => Step::Idle,
             Step::Decided(_, tries, caution) => {
                 self.write(tries);
-                self.agents[at].unsent = caution.is_some();
                 caution.map_or(Step::Idle, |caution| Step::Granted(self.clock, caution))
             }
             // Others may have taken it for gone.
             Step::Granted(since, _) if self.clock - since > MARGIN => Step::Idle,
             Step::Granted(_, caution) => {
-                self.agents[at].unsent = false;
+                self.agents[at].unsent = None;
                 Step::Told(self.token.log_in(self.agents[at].given.1, caution))
             }
             Step::Told(outcome) => self.note(at, outcome),
@@ -298,16 +311,17 @@ impl World {
             return Step::Told(self.token.log_in(agent.given.1, Caution::Clear));
         }
         let given = (self.secret.0, self.secret.1, self.allowed);
-        if agent.given != given && !agent.unsent {
+        if agent.given != given {
             agent.given = given;
             return Step::Idle;
         }
         agent.seen.look(&self.tries, self.clock);
         let names = Names::of(agent, agent.given.1);
         let now = now() + self.clock;
-        let withdrawn = settle(&self.tries, &names.key(), &agent.by, Outcome::Withdrawn, now);
-        let withdrawn = withdrawn.filter(|_| agent.unsent);
-        let tries = withdrawn.unwrap_or_else(|| self.tries.clone());
+        let tries = match &agent.unsent {
+            Some((names, unsent)) => unsent.withdraw(self.tries.clone(), &names.key(), &agent.by),
+            None => self.tries.clone(),
+        };
         let case = Case {
             key: names.key(),
             by: &agent.by,
@@ -318,7 +332,14 @@ impl World {
             window: WINDOW,
         };
         match decide(&tries, &case, &agent.seen) {
-            Verdict::Try { tries, caution } => Step::Decided(self.version, tries, Some(caution)),
+            Verdict::Try { tries, caution } => {
+                let known = agent.unsent.take();
+                let known = known.filter(|(known, _)| known.key() == names.key());
+                let (names, mut unsent) = known.unwrap_or((names, Unsent::default()));
+                unsent.begin(now);
+                agent.unsent = Some((names, unsent));
+                Step::Decided(self.version, tries, Some(caution))
+            }
             Verdict::Refused {
                 tries: Some(tries), ..
             } => Step::Decided(self.version, tries, None),

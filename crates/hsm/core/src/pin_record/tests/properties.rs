@@ -20,6 +20,7 @@ fn event(agents: usize) -> impl Strategy<Value = Event> {
     let agent = 0..agents;
     prop_oneof![
         24 => agent.clone().prop_map(Event::Step),
+        2 => agent.clone().prop_map(Event::Unheard),
         4 => (agent.clone(), any::<bool>()).prop_map(|(agent, elsewhere)| Event::Restart(agent, elsewhere)),
         2 => agent.clone().prop_map(Event::Replug),
         4 => prop_oneof![Just(1), Just(11), Just(45)].prop_map(Event::Pass),
@@ -50,6 +51,7 @@ fn silent() -> impl Strategy<Value = Vec<Event>> {
     let agent = 0_usize..3;
     let event = prop_oneof![
         24 => agent.clone().prop_map(Event::Step),
+        2 => agent.clone().prop_map(Event::Unheard),
         4 => (agent.clone(), any::<bool>()).prop_map(|(agent, elsewhere)| Event::Restart(agent, elsewhere)),
         2 => agent.prop_map(Event::Replug),
         4 => prop_oneof![Just(1), Just(11), Just(45)].prop_map(Event::Pass),
