@@ -16,6 +16,7 @@ pub mod crypto;
 #[cfg(test)]
 mod eventually;
 pub mod frame;
+pub mod lock;
 pub mod metrics;
 pub mod outside;
 pub mod secret;

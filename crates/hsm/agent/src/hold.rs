@@ -4,14 +4,14 @@
 //! middle of a change. The lock is the kernel's: it ends with its holder, however that ends. The file stays, because one that is
 //! removed could be locked by two, each under the same name.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{Context, SHA256};
-use rustix::fs::{FlockOperation, OFlags, flock};
 use trustplane_hsm_token::TokenInfo;
+use trustplane_process::lock::{self, Lock};
 
 /// The most bytes of what a holder says of itself.
 const LONGEST: u64 = 200;
@@ -116,24 +116,16 @@ impl Place {
         let mut folder = DirBuilder::new();
         folder.recursive(true).mode(0o700);
         folder.create(&self.folder).map_err(unusable)?;
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        // In a directory for all, another user may have put something else there.
-        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-        let mut file = options.open(&path).map_err(unusable)?;
+        let lock = lock::take(&path).map_err(unusable)?;
+        let (Lock::Ours(file) | Lock::Theirs(file)) = &lock;
+        // In a directory for all, another user may have put it there.
         let owner = file.metadata().map_err(unusable)?.uid();
         if owner != rustix::process::geteuid().as_raw() {
             return Err(HoldError::Foreign { file: path });
         }
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(HoldError::Held { by: said(&mut file) }),
-            Err(error) => Err(unusable(error.into())),
+        match lock {
+            Lock::Ours(file) => Ok(file),
+            Lock::Theirs(mut file) => Err(HoldError::Held { by: said(&mut file) }),
         }
     }
 }

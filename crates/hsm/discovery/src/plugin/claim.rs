@@ -1,11 +1,13 @@
 //! Who of several processes does something: the one that holds the lock of a file.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A lock that is held. The kernel lets go of it when the process ends, however that happens.
+use trustplane_process::lock::{self, Lock};
+
+/// A lock that is held, of a file that goes with it.
 #[derive(Debug)]
 pub(super) struct Claim {
     file: File,
@@ -36,19 +38,9 @@ impl Identity {
 impl Claim {
     /// Takes the lock; nothing if another has it.
     pub(super) fn take(path: &Path) -> io::Result<Option<Self>> {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options.open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let Lock::Ours(file) = lock::take(path)? else {
+            return Ok(None);
+        };
         let path = path.to_owned();
         let claim = Self { file, path };
         // Somebody may have removed the file while we waited for its lock: then others would lock another one.
