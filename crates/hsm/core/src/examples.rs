@@ -1,9 +1,12 @@
-//! Secrets for tests, of this crate and of those above it.
+//! Secrets and tokens for tests, of this crate and of those above it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use jiff::Timestamp;
 
 use crate::metadata::Metadata;
 use crate::path::{KeyName, SecretPath};
 use crate::secret::{Data, Secret, Value};
+use crate::usb::{Found, Tracked};
 use crate::version::Stamp;
 
 /// A path, which has to be one.
@@ -34,5 +37,19 @@ pub fn secret(version: u64, pairs: &[(&str, &[u8])]) -> Secret {
             stamp: stamp(version),
             ..Metadata::default()
         },
+    }
+}
+
+/// A token with this serial number at a path, and whether it is there, since so many milliseconds after the beginning of time.
+pub fn tracked(serial: Option<&str>, path: &str, available: bool, since: i64) -> Tracked {
+    Tracked {
+        found: Found {
+            device_path: path.to_owned(),
+            node: path.to_owned(),
+            serial: serial.map(str::to_owned),
+            info: [].into(),
+        },
+        available,
+        since: Timestamp::from_millisecond(since).unwrap(),
     }
 }

@@ -104,23 +104,13 @@ impl Cadence {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::usb::Found;
 
     fn tracked(serial: &str, available: bool) -> Tracked {
-        let info = BTreeMap::from([("product".to_owned(), "P".to_owned())]);
-        Tracked {
-            found: Found {
-                device_path: format!("/dev/{serial}"),
-                node: format!("/dev/{serial}"),
-                serial: Some(serial.to_owned()),
-                info,
-            },
-            available,
-            since: Timestamp::from_second(1_000_000).unwrap(),
-        }
+        let mut tracked =
+            crate::examples::tracked(Some(serial), &format!("/dev/{serial}"), available, 1_000_000_000);
+        tracked.found.info = [("product".to_owned(), "P".to_owned())].into();
+        tracked
     }
 
     fn reporter() -> Reporter {

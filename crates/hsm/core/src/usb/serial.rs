@@ -45,20 +45,7 @@ pub fn by_token(devices: &[Tracked]) -> BTreeMap<String, &Tracked> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usb::Found;
-
-    fn tracked(serial: Option<&str>, path: &str, available: bool, millisecond: i64) -> Tracked {
-        Tracked {
-            found: Found {
-                device_path: path.to_owned(),
-                node: path.to_owned(),
-                serial: serial.map(str::to_owned),
-                info: BTreeMap::new(),
-            },
-            available,
-            since: Timestamp::from_millisecond(millisecond).unwrap(),
-        }
-    }
+    use crate::examples::tracked;
 
     fn paths(devices: &[Tracked]) -> Vec<(String, &str)> {
         let tokens = by_token(devices).into_iter();

@@ -101,25 +101,9 @@ pub(super) fn allocated(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use jiff::Timestamp;
-    use trustplane_hsm_core::usb::Found;
+    use trustplane_hsm_core::examples::tracked;
 
     use super::*;
-
-    fn tracked(serial: Option<&str>, path: &str, available: bool, since: i64) -> Tracked {
-        Tracked {
-            found: Found {
-                device_path: path.to_owned(),
-                node: path.to_owned(),
-                serial: serial.map(str::to_owned),
-                info: BTreeMap::new(),
-            },
-            available,
-            since: Timestamp::from_second(since).unwrap(),
-        }
-    }
 
     /// The original answers an allocation of a device that it does not know with nothing, and names variables so that no shell
     /// takes them.

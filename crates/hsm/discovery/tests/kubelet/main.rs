@@ -14,14 +14,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
-use trustplane_hsm_core::usb::{Found, Tracked};
+use trustplane_hsm_core::examples::tracked;
 use trustplane_hsm_discovery::Counts;
 use trustplane_hsm_discovery::plugin::{Broken, Plugin};
 use trustplane_hsm_discovery::watch::Picture;
@@ -68,16 +67,9 @@ impl Process {
 
     /// Serial numbers and whether they are there. A device file is named after its serial number.
     fn show(&self, tokens: &[(&str, bool)]) {
-        let devices = tokens.iter().map(|(serial, available)| Tracked {
-            found: Found {
-                device_path: format!("/dev/{serial}"),
-                node: format!("/dev/{serial}"),
-                serial: Some((*serial).to_owned()),
-                info: [].into(),
-            },
-            available: *available,
-            since: Timestamp::UNIX_EPOCH,
-        });
+        let devices = tokens
+            .iter()
+            .map(|(serial, available)| tracked(Some(serial), &format!("/dev/{serial}"), *available, 0));
         let devices = devices.collect();
         self.picture.send_modify(|picture| picture.devices = devices);
     }
