@@ -1,5 +1,6 @@
 //! Secrets on a token: read strictly, replaced without loss.
 
+mod hands;
 mod known;
 
 use std::collections::BTreeMap;
@@ -10,16 +11,16 @@ use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::label::Label;
 use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage};
 use trustplane_hsm_core::limits::{Limits, Room};
-use trustplane_hsm_core::object::{Found, NewObject};
-use trustplane_hsm_core::op::{self, Op, carry_out};
+use trustplane_hsm_core::op::{Op, carry_out};
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_core::recover::{Ended, recover};
 use trustplane_hsm_core::replace::{WriteError, purge, purge_without_journal};
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Stamp;
 
-use crate::token::{Handle, Objects, Remains, SOME};
+use crate::token::{Handle, Objects, SOME};
 use crate::{Memory, Token, TokenError};
+use hands::Hands;
 use known::{Basis, Index};
 
 /// Why something could not be done with a secret.
@@ -374,58 +375,6 @@ impl<'module> Store<'module> {
         };
         carry_out(&mut hands, ops)?;
         self.doubtful = false;
-        Ok(())
-    }
-}
-
-/// Carries out steps, and keeps what is known of the token in step with them.
-struct Hands<'a, 'module> {
-    token: &'a Token<'module>,
-    objects: &'a mut Objects,
-    vague_when_full: bool,
-}
-
-impl Hands<'_, '_> {
-    /// Why an object could not be made. A token that is still there, and we with it, has no room.
-    fn refusal(&self, error: TokenError) -> TokenError {
-        match error.needs_initialisation() && self.vague_when_full {
-            true => match self.token.assert_here() {
-                Ok(()) => error.or_full(),
-                Err(gone) => gone,
-            },
-            false => error,
-        }
-    }
-}
-
-impl op::Objects for Hands<'_, '_> {
-    type Handle = Handle;
-    type Error = TokenError;
-
-    fn create(&mut self, object: &NewObject) -> Result<Handle, TokenError> {
-        let handle = self.token.create(object).map_err(|error| self.refusal(error))?;
-        self.objects.found.push(Found {
-            handle,
-            label: object.label.clone(),
-            value: Some(object.value.clone()),
-        });
-        Ok(handle)
-    }
-
-    fn destroy(&mut self, handle: &Handle) -> Result<(), TokenError> {
-        let is_it = |other: &Handle| other == handle;
-        match self.token.destroy(*handle)? {
-            Remains::Nothing => {
-                self.objects.found.retain(|found| !is_it(&found.handle));
-                self.objects.unreadable.retain(|object| !is_it(&object.handle));
-            }
-            Remains::Husk => {
-                let found = self.objects.found.iter_mut();
-                for husk in found.filter(|found| is_it(&found.handle)) {
-                    (husk.label, husk.value) = (Label::of_husk(), None);
-                }
-            }
-        }
         Ok(())
     }
 }

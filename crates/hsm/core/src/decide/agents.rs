@@ -1,17 +1,19 @@
 //! What to do about the agents of an HSMDevice.
 
+mod action;
 mod moves;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record};
 use trustplane_plan::{
-    Apply, Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet,
-    Owner, Plan, Severity, Step, Target, converge_set,
+    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
+    Plan, Severity, Step, Target, converge_set,
 };
+
+pub use action::AgentAction;
 
 use super::certificates::{Desk, Issuing};
 use super::refused::{AgentPod, removals};
@@ -48,43 +50,6 @@ pub struct AgentsInput {
     pub consent: Consent,
     /// What certificates are issued with.
     pub issuing: Issuing,
-}
-
-/// A write with values that nobody can foresee: whoever carries it out makes them.
-#[derive(Clone, PartialEq)]
-pub enum AgentAction {
-    /// Issue a certificate for an agent: the first one, or another.
-    Certificate {
-        /// The agent.
-        agent: ObjectRef,
-        /// The write. Its `data` is a recipe, in the place of which the values go; [`ENDS`](super::ENDS) is to be stamped.
-        write: Apply,
-    },
-    /// Make the SO-PIN for the token of an agent: there is none.
-    SoPin {
-        /// The agent.
-        agent: ObjectRef,
-        /// The write, without `data`.
-        write: Apply,
-    },
-    /// Make the key of the record of an agent: there is none.
-    RecordKey {
-        /// The agent.
-        agent: ObjectRef,
-        /// The write, without `data`.
-        write: Apply,
-    },
-}
-
-impl fmt::Debug for AgentAction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, agent) = match self {
-            Self::Certificate { agent, .. } => ("Certificate", agent),
-            Self::SoPin { agent, .. } => ("SoPin", agent),
-            Self::RecordKey { agent, .. } => ("RecordKey", agent),
-        };
-        f.debug_struct(name).field("agent", agent).finish_non_exhaustive()
-    }
 }
 
 /// What to do about the agents of an HSMDevice.
