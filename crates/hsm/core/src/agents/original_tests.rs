@@ -58,7 +58,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn an_agent_has_the_ports_and_probes_of_the_original() {
+fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner() {
     let pod = agent();
     let container = &pod["containers"][0];
     assert_eq!(container["name"], "agent");
@@ -83,10 +83,8 @@ fn an_agent_has_the_ports_and_probes_of_the_original() {
         times(&container["livenessProbe"]),
         [15, 20, 3, 3].map(Value::from)
     );
-    assert_eq!(
-        times(&container["readinessProbe"]),
-        [5, 10, 3, 2].map(Value::from)
-    );
+    // The original is asked after 5 s, and then each 10.
+    assert_eq!(times(&container["readinessProbe"]), [1, 3, 3, 2].map(Value::from));
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
 }
 
