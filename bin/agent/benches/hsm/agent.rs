@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Response, Status};
 use tower::service_fn;
 use trustplane_api::hsm::v1::expectation::Found;
 use trustplane_api::hsm::v1::hsm_agent_client::HsmAgentClient;
@@ -38,10 +39,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one on this module, and waits until it serves and has listed the token once.
+    /// Starts one on this module that looks so often at what others have written, and waits until it serves and has listed the
+    /// token once.
     pub fn start(
         stage: &Stage,
         module: &Path,
+        passes: Duration,
         environment: impl IntoIterator<Item = (&'static str, PathBuf)>,
     ) -> Self {
         let authority = Authority::create("bench", Policy::default(), Timestamp::now()).unwrap();
@@ -53,8 +56,7 @@ impl Agent {
         let [port, health] = ports();
         let process = Command::new(PROGRAM)
             .args(["serve", "--device-name=bench", "--log=warn"])
-            // Nobody else writes what the agent has to find, and a pass would come at any moment.
-            .arg("--pass-interval=1h")
+            .arg(format!("--pass-interval={}s", passes.as_secs()))
             .arg(format!("--token-label={LABEL}"))
             .arg(flag("pkcs11-library", module))
             .args(cluster::arguments(stage))
@@ -84,17 +86,19 @@ impl Agent {
     }
 
     fn wait_until_it_serves(&self) {
-        let begun = Instant::now();
-        let serves = || {
+        wait("the agent does not serve", || {
             let answer = self
                 .runtime
                 .block_on(self.client.clone().health(HealthRequest {}));
             answer.is_ok_and(|answer| answer.into_inner().status == "healthy")
-        };
-        while !serves() {
-            assert!(begun.elapsed() < PATIENCE, "the agent does not serve");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        });
+    }
+
+    /// Waits until a secret can be read, or cannot.
+    pub fn wait_until_it_reads(&self, number: usize, reads: bool) {
+        wait("the token is not what it is to be", || {
+            self.try_read(number).is_ok() == reads
+        });
     }
 
     /// The number of its process.
@@ -104,12 +108,16 @@ impl Agent {
 
     /// Reads a secret.
     pub fn read(&self, number: usize) -> ReadSecretResponse {
+        self.try_read(number).unwrap()
+    }
+
+    fn try_read(&self, number: usize) -> Result<ReadSecretResponse, Status> {
         let request = ReadSecretRequest {
             path: path(number).as_str().to_owned(),
             ..ReadSecretRequest::default()
         };
         let answer = self.runtime.block_on(self.client.clone().read_secret(request));
-        answer.unwrap().into_inner()
+        answer.map(Response::into_inner)
     }
 
     /// Replaces a secret. Without a condition it gets the next version, whatever there is.
@@ -159,6 +167,14 @@ impl Drop for Agent {
         // One that has ended already is what we want. The module's process ends with it.
         drop(self.process.kill());
         drop(self.process.wait());
+    }
+}
+
+fn wait(in_vain: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{in_vain}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
