@@ -7,10 +7,16 @@ use std::process::Command;
 
 use trustplane_e2e::say;
 
-use crate::devices::SERIAL;
-
 /// The USB bus of a node.
 pub struct Bus(PathBuf);
+
+/// What is plugged in.
+pub struct Key {
+    /// Where: the name that the kernel gives it.
+    pub port: &'static str,
+    pub product: &'static str,
+    pub serial: &'static str,
+}
 
 impl Bus {
     pub fn new(state: &Path) -> Self {
@@ -21,7 +27,7 @@ impl Bus {
         bus
     }
 
-    pub fn plug(&self, number: u8) {
+    pub fn plug(&self, key: &Key, number: u8) {
         // Kubelet hands out device files only: this one takes everything and gives nothing. Everybody may use it, so its agent
         // is not root.
         let file = self.0.join(format!("dev/bus/usb/001/{number:03}"));
@@ -30,12 +36,12 @@ impl Bus {
             .arg(&file)
             .args(["c", "1", "3"]))
         .unwrap();
-        let device = self.0.join("sys/devices/1-1");
+        let device = self.0.join("sys/devices").join(key.port);
         fs::create_dir_all(&device).unwrap();
         for (name, content) in [
             ("idVendor", "20a0"),
-            ("idProduct", "4230"),
-            ("serial", SERIAL),
+            ("idProduct", key.product),
+            ("serial", key.serial),
             ("manufacturer", "Pol Henarejos"),
             ("product", "Pico HSM"),
             ("busnum", "1"),
@@ -43,12 +49,14 @@ impl Bus {
         ] {
             fs::write(device.join(name), format!("{content}\n")).unwrap();
         }
-        symlink("../../../devices/1-1", self.0.join("sys/bus/usb/devices/1-1")).unwrap();
+        let target = Path::new("../../../devices").join(key.port);
+        symlink(target, self.0.join("sys/bus/usb/devices").join(key.port)).unwrap();
     }
 
-    pub fn unplug(&self) {
-        fs::remove_file(self.0.join("sys/bus/usb/devices/1-1")).unwrap();
-        fs::remove_dir_all(self.0.join("sys/devices/1-1")).unwrap();
+    /// It is the only one.
+    pub fn unplug(&self, key: &Key) {
+        fs::remove_file(self.0.join("sys/bus/usb/devices").join(key.port)).unwrap();
+        fs::remove_dir_all(self.0.join("sys/devices").join(key.port)).unwrap();
         for file in fs::read_dir(self.0.join("dev/bus/usb/001")).unwrap() {
             fs::remove_file(file.unwrap().path()).unwrap();
         }

@@ -2,12 +2,26 @@
 
 use serde_json::{Value, json};
 
+use crate::bus::Key;
+
 /// Where the tokens are.
 pub const TOKENS: &str = "tokens";
-/// The serial number of the token on the bus.
-pub const SERIAL: &str = "DC6A33145E23A42A";
+/// The token that moves from node to node.
+pub const PICO: Key = Key {
+    port: "1-1",
+    product: "4230",
+    serial: "DC6A33145E23A42A",
+};
 /// Its agent.
 pub const MOVED: &str = "hsm-agent-pico-dc6a33145e23a42a";
+/// One of the same type, of which another HSMDevice speaks.
+pub const TWIN: Key = Key {
+    port: "1-2",
+    product: "4231",
+    serial: "E466ED6F1B2C0D35",
+};
+/// Its agent.
+pub const BESIDE: &str = "hsm-agent-twin-e466ed6f1b2c0d35";
 /// The label of nodes that are looked at.
 pub const SELECTED: &str = "test.trustplane.io/tokens=here";
 /// The module, as the image of agents has it.
@@ -35,15 +49,16 @@ pub fn static_device() -> Value {
 }
 
 /// The token behind the device is one of SoftHSM: there is no other that needs no hardware. Its files move with the device.
-pub fn usb_device() -> Value {
+pub fn usb_device(name: &str, key: &Key) -> Value {
+    let home = format!("/var/lib/softhsm/{name}");
     let opening = json!({
-        "libraryPath": SOFTHSM, "autoProvision": true, "tokenLabel": "pico",
+        "libraryPath": SOFTHSM, "autoProvision": true, "tokenLabel": name,
         "pinSecret": {"name": "pin", "key": "pin"},
-        "environment": [{"name": "SOFTHSM2_CONF", "value": "/var/lib/softhsm/pico/softhsm2.conf"}],
-        "hostDirectories": [{"path": "/var/lib/softhsm/pico"}],
+        "environment": [{"name": "SOFTHSM2_CONF", "value": format!("{home}/softhsm2.conf")}],
+        "hostDirectories": [{"path": home}],
     });
-    let usb = json!({"usb": {"vendorId": "20A0", "productId": "4230"}});
-    let mut device = device("pico", "PicoHSM", usb, opening);
+    let usb = json!({"usb": {"vendorId": "20A0", "productId": key.product}});
+    let mut device = device(name, "PicoHSM", usb, opening);
     let (label, value) = SELECTED.split_once('=').unwrap();
     device["spec"]["nodeSelector"] = json!({ label: value });
     device

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use serde_json::json;
 use trustplane_cluster::node::Node;
 use trustplane_e2e::say;
 
@@ -19,9 +18,9 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
     let written = stage.test(&["pico"], &value);
     assert!(written.status.success(), "{written:?}");
     let agent = stage.pod(MOVED).unwrap();
-    let discovery = discovery_on(stage, holder);
+    let discovery = stage.discovery_on("pico", &holder.name());
 
-    let gone = discovery_on(stage, lost);
+    let gone = stage.discovery_on("pico", &lost.name());
     stage.cluster.stop_kubelet(lost).unwrap();
     // Its container goes on, but nobody starts another one.
     say(&mut stage.kubectl(&["delete", "pod", &gone.name, "--force", "--grace-period=0"])).unwrap();
@@ -32,24 +31,19 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
     stage.cluster.stop_kubelet(holder).unwrap();
     stage.cluster.start_kubelet(holder).unwrap();
     // Kubelet forgets its plugins when it starts, and removes their sockets.
-    stage.until("both plugins to register again", || {
+    stage.until("all plugins to register again", || {
         let now = self::plugins(holder);
         let is_new = |(name, socket): (&String, &Socket)| plugins.get(name).is_some_and(|old| old != socket);
         (now.len() == plugins.len() && now.iter().all(is_new)).then_some(())
     });
-    for what in ["capacity", "allocatable"] {
-        stage.until(&format!("the {what} of {}", holder.name()), || {
-            let both = stage.offer(&holder.name(), what) == [json!("1"), json!("1")];
-            both.then_some(())
-        });
-    }
+    stage.is_offered(&holder.name(), &["2", "1", "1"]);
     // It knows of its pods a moment after it has registered, and runs nothing in them before.
     let pods = format!("/api/v1/nodes/{}/proxy/pods", holder.name());
     stage.until("kubelet to know of the agent", || {
         let known = say(&mut stage.kubectl(&["get", "--raw", &pods])).ok()?;
         known.contains(&agent.uid).then_some(())
     });
-    assert_is_same(&discovery_on(stage, holder), &discovery);
+    assert_is_same(&stage.discovery_on("pico", &holder.name()), &discovery);
     stage.pool_is(POOL, "Partial");
     assert_is_same(&stage.pod(MOVED).unwrap(), &agent);
     is_read(stage);
@@ -62,16 +56,10 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
         (pod.uid != agent.uid && pod.ready && pod.node == holder.name()).then_some(())
     });
     stage.pool_is(POOL, "Ready");
-    assert_ne!(discovery_on(stage, lost).uid, gone.uid);
+    assert_ne!(stage.discovery_on("pico", &lost.name()).uid, gone.uid);
 }
 
-fn discovery_on(stage: &Stage<'_>, node: &Node) -> Pod {
-    let pods = stage.discovery().into_iter();
-    let mut here = pods.filter(|pod| pod.node == node.name());
-    here.next().expect("a discovery pod on the node")
-}
-
-fn assert_is_same(now: &Pod, before: &Pod) {
+pub fn assert_is_same(now: &Pod, before: &Pod) {
     assert_eq!(
         (&now.uid, now.restarts),
         (&before.uid, before.restarts),

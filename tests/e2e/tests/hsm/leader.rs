@@ -12,7 +12,7 @@ use trustplane_testkit::audit::Event;
 
 use crate::NAME;
 use crate::devices::TOKENS;
-use crate::stage::Stage;
+use crate::stage::{Stage, process_of};
 
 /// A standby looks at the Lease every second, and a request takes its time.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ impl Leader {
 pub fn is_killed_and_followed(stage: &Stage<'_>) -> String {
     let leader = Leader::of(stage).unwrap();
     let pod = stage.release.read(&["get", "pod", leader.pod()]).unwrap();
-    let process = process_of(pod["metadata"]["uid"].as_str().unwrap());
+    let process = process_of(pod["metadata"]["uid"].as_str().unwrap(), "trustplane-manager");
     say(Command::new("kill").arg("-KILL").arg(process.to_string())).unwrap();
     leader.is_followed(stage)
 }
@@ -71,21 +71,6 @@ pub fn gives_way(stage: &Stage<'_>) {
         .kubectl(&["delete", "pod", leader.pod(), "--wait=false"]))
     .unwrap();
     leader.is_followed(stage);
-}
-
-/// The manager's process in a pod, which its control groups name.
-fn process_of(pod: &str) -> u32 {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mut found = processes.filter_map(|entry| {
-        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let groups = fs::read_to_string(entry.path().join("cgroup")).ok()?;
-        let command = fs::read(entry.path().join("cmdline")).ok()?;
-        let is_manager = String::from_utf8_lossy(&command).contains("trustplane-manager");
-        (groups.contains(pod) && is_manager).then_some(process)
-    });
-    let process = found.next().expect("a pod has a process");
-    assert_eq!(found.next(), None, "a pod has one process");
-    process
 }
 
 /// What the managers have written in the namespace of tokens, from a place of the audit log on.

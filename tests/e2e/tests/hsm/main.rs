@@ -20,13 +20,13 @@ mod pins;
 mod policy;
 mod rotation;
 mod stage;
+mod twins;
 
 use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-use serde_json::json;
 use trustplane_api::hsm::record::Outcome;
 use trustplane_cluster::node::Node;
 use trustplane_e2e::chart::Chart;
@@ -34,7 +34,7 @@ use trustplane_e2e::{Arena, Release, say};
 use trustplane_testkit::canary::Canary;
 
 use bus::Bus;
-use devices::{MOVED, SELECTED, TOKENS, static_device, usb_device};
+use devices::{MOVED, PICO, SELECTED, TOKENS, static_device, usb_device};
 use rotation::Rotation;
 use stage::Stage;
 
@@ -72,14 +72,14 @@ fn tokens_are_found_served_and_followed() {
     for token in ["a", "b", "pico"] {
         nodes[0].make_room_for_token(token, USER).unwrap();
     }
-    buses[0].plug(7);
+    buses[0].plug(&PICO, 7);
     stage.apply(&static_device());
-    stage.apply(&usb_device());
+    stage.apply(&usb_device("pico", &PICO));
     stage.agent_serves("hsm-agent-softhsm-a", "node-1");
     stage.agent_serves("hsm-agent-softhsm-b", "node-1");
     stage.stores_and_reads_back();
     stage.agent_serves(MOVED, "node-1");
-    assert_eq!(stage.offer("node-1", "capacity"), [json!("1"), json!("1")]);
+    stage.is_offered("node-1", &["1", "1"]);
 
     let rotation = Rotation::begin(&stage, ["hsm-agent-softhsm-a", "hsm-agent-softhsm-b"]);
     // Whoever leads next finds the first step of the rotation due.
@@ -96,6 +96,7 @@ fn tokens_are_found_served_and_followed() {
     rotation.let_promote();
     leader::gives_way(&stage);
     rotation.is_promoted();
+    twins::share_a_type(&stage, &buses[1], &nodes[1]);
     kubelets::come_and_go(&stage, &nodes[0], &nodes[1]);
 
     // Agents still take up their certificates, but nobody has anything to write.
@@ -105,7 +106,7 @@ fn tokens_are_found_served_and_followed() {
     policy::discovery_may_report_and_nothing_else(&stage);
     policy::holds_nowhere(&stage, &pin);
     rest.end();
-    policy::everything_goes(&stage, ["pico", "mistaken", "locked"]);
+    policy::everything_goes(&stage, ["pico", "twin", "mistaken", "locked"]);
     // One was forgotten: its agents go on, and go with it.
     release.uninstall().unwrap();
     stage.agent_serves("hsm-agent-softhsm-a", "node-1");
@@ -143,8 +144,8 @@ fn token_moves(stage: &Stage<'_>, buses: &[Bus], nodes: &[Node]) {
     let pod = stage.pod(MOVED).unwrap();
     // Another number, and so another pod.
     let unplugged = Instant::now();
-    buses[0].unplug();
-    buses[0].plug(8);
+    buses[0].unplug(&PICO);
+    buses[0].plug(&PICO, 8);
     stage.until("the pod to be replaced", || {
         stage.pod(MOVED).filter(|now| now.uid != pod.uid)
     });
@@ -154,12 +155,12 @@ fn token_moves(stage: &Stage<'_>, buses: &[Bus], nodes: &[Node]) {
         unplugged.elapsed()
     );
 
-    buses[0].unplug();
+    buses[0].unplug(&PICO);
     let [from, to] = [0, 1].map(|node: usize| nodes[node].state_directory().join("softhsm/pico"));
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     say(Command::new("cp").arg("--archive").arg(&from).arg(&to)).unwrap();
     fs::remove_dir_all(&from).unwrap();
-    buses[1].plug(3);
+    buses[1].plug(&PICO, 3);
     stage.agent_serves(MOVED, "node-2");
     // Wherever it is plugged in, its PIN is known to be right.
     stage.until("one try that was right", || {

@@ -10,7 +10,7 @@ use crate::stage::Stage;
 
 /// The policy that ships: a discovery pod may write its own report, and nothing else.
 pub fn discovery_may_report_and_nothing_else(stage: &Stage<'_>) {
-    let pods = stage.discovery();
+    let pods = stage.discovery("pico");
     let [one, other] = pods.as_slice() else {
         panic!("a discovery pod on each node: {pods:?}");
     };

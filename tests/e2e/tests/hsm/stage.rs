@@ -1,10 +1,12 @@
 //! The cluster as the test sees it, by the commands of a person.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record};
 use trustplane_cluster::node::Cluster;
 use trustplane_cluster::wait;
@@ -96,9 +98,17 @@ impl Stage<'_> {
         self.pods(&format!("app={agent}")).into_iter().next()
     }
 
-    /// The pods of discovery.
-    pub fn discovery(&self) -> Vec<Pod> {
-        self.pods("app.kubernetes.io/component=discovery")
+    /// The pods of discovery for an HSMDevice.
+    pub fn discovery(&self, device: &str) -> Vec<Pod> {
+        self.pods(&format!(
+            "app.kubernetes.io/component=discovery,{DEVICE_LABEL}={device}"
+        ))
+    }
+
+    /// The one of them on a node.
+    pub fn discovery_on(&self, device: &str, node: &str) -> Pod {
+        let mut here = self.discovery(device).into_iter().filter(|pod| pod.node == node);
+        here.next().expect("a discovery pod on the node")
     }
 
     pub fn agent_serves(&self, agent: &str, node: &str) {
@@ -117,14 +127,25 @@ impl Stage<'_> {
         tries.map(|tried| tried.outcome).collect()
     }
 
-    /// What kubelet offers: tokens of the type, and this token.
-    pub fn offer(&self, node: &str, what: &str) -> [Value; 2] {
+    /// What kubelet offers: how many tokens of the type, and of each token.
+    pub fn offer(&self, node: &str, what: &str) -> Vec<String> {
         let node = self.read(&["get", "node", node]);
-        let offer = &node["status"][what];
-        let token = offer.as_object().unwrap().iter();
-        let mut token = token.filter(|(name, _)| name.starts_with("hsm.j5t.io/token-"));
-        let token = token.next().map(|(_, count)| count.clone()).unwrap_or_default();
-        [offer["hsm.j5t.io/picohsm"].clone(), token]
+        let all = node["status"][what].as_object().unwrap();
+        let tokens = all
+            .iter()
+            .filter(|(name, _)| name.starts_with("hsm.j5t.io/token-"));
+        let tokens = tokens.map(|(_, count)| count);
+        let counts = all.get("hsm.j5t.io/picohsm").into_iter().chain(tokens);
+        counts.map(|count| count.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits for kubelet to have tokens and to hand them out.
+    pub fn is_offered(&self, node: &str, counts: &[&str]) {
+        for what in ["capacity", "allocatable"] {
+            self.until(&format!("the {what} of {node} to be {counts:?}"), || {
+                (self.offer(node, what) == counts).then_some(())
+            });
+        }
     }
 
     /// Waits for a condition of a pool to be true, and gives its message.
@@ -203,4 +224,19 @@ impl Stage<'_> {
             eprintln!("$ kubectl {}\n{answer}", question.join(" "));
         }
     }
+}
+
+/// The process of a command in a pod, which its control groups name.
+pub fn process_of(pod: &str, command: &str) -> u32 {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut found = processes.filter_map(|entry| {
+        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let groups = fs::read_to_string(entry.path().join("cgroup")).ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let is_it = String::from_utf8_lossy(&line).contains(command);
+        (groups.contains(pod) && is_it).then_some(process)
+    });
+    let process = found.next().expect("a pod has a process");
+    assert_eq!(found.next(), None, "a pod has one process");
+    process
 }
