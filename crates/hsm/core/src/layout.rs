@@ -174,26 +174,32 @@ impl<'a, H> Contents<'a, H> {
     pub fn read(&self, path: &SecretPath) -> Result<Secret, ReadError> {
         self.trust(path)?;
         let pieces = self.pieces(path);
-        if pieces.is_empty() {
-            return self.read_unnamed(path);
-        }
         let mut data = Data::new();
+        let mut put = |key: &KeyName, found: &Found<H>| {
+            let value = value(path, found)?;
+            let earlier = data.insert(key.clone(), value.clone());
+            match earlier.is_some_and(|earlier| earlier != *value) {
+                true => Err(contradiction(path, found)),
+                false => Ok(()),
+            }
+        };
         for piece in pieces {
-            let key = match &piece.part {
-                Part::Metadata => continue,
-                Part::Key(key) => key,
+            match &piece.part {
+                Part::Metadata => {}
+                Part::Key(key) => put(key, piece.found)?,
                 Part::Odd => {
                     return Err(ReadError::Key {
                         path: path.clone(),
                         label: piece.found.label.clone(),
                     });
                 }
-            };
-            let value = value(path, piece.found)?;
-            let earlier = data.insert(key.clone(), value.clone());
-            if earlier.is_some_and(|earlier| earlier != *value) {
-                return Err(contradiction(path, piece.found));
             }
+        }
+        for found in self.unnamed(path) {
+            put(&KeyName::data(), found)?;
+        }
+        if pieces.is_empty() && data.is_empty() {
+            return Err(ReadError::NotFound { path: path.clone() });
         }
         let mut metadata = self.metadata(path)?.unwrap_or_default();
         if data.is_empty() && !metadata.stamp.deleted {
@@ -204,26 +210,8 @@ impl<'a, H> Contents<'a, H> {
         Ok(Secret { data, metadata })
     }
 
-    /// A label that nobody has claimed can be read as a path too, as the original does: seeds have such paths.
-    fn read_unnamed(&self, path: &SecretPath) -> Result<Secret, ReadError> {
-        let mut data = Data::new();
-        for found in self.unnamed(path) {
-            let value = value(path, found)?;
-            let earlier = data.insert(KeyName::data(), value.clone());
-            if earlier.is_some_and(|earlier| earlier != *value) {
-                return Err(contradiction(path, found));
-            }
-        }
-        match data.is_empty() {
-            true => Err(ReadError::NotFound { path: path.clone() }),
-            false => Ok(Secret {
-                data,
-                metadata: Metadata::default(),
-            }),
-        }
-    }
-
-    /// Objects with the path as their label, which are keys of the path above only because nothing says otherwise.
+    /// Objects with the path as their label, which are keys of the path above only because nothing says otherwise. To the path
+    /// itself they are its key `data`, as they are to the original: seeds have such paths, and write no metadata.
     fn unnamed(&self, path: &SecretPath) -> impl Iterator<Item = &'a Found<H>> {
         let above = path.parent().map(|(above, _)| above);
         let above = above.filter(|above| !self.named.contains(*above));
@@ -339,7 +327,10 @@ impl<'a, H> Contents<'a, H> {
     pub fn objects_of(&self, path: &SecretPath) -> Option<impl Iterator<Item = &'a Found<H>>> {
         let pieces = self.pieces(path);
         let told = !pieces.is_empty() && self.trust(path).is_ok();
-        told.then(|| pieces.iter().map(|piece| piece.found))
+        told.then(|| {
+            let unnamed = self.unnamed(path);
+            pieces.iter().map(|piece| piece.found).chain(unnamed)
+        })
     }
 
     pub(crate) fn journals(&self) -> &BTreeMap<PathMark, Vec<&'a Found<H>>> {

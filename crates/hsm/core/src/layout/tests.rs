@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -92,6 +92,13 @@ fn a_label_that_nobody_claims_is_also_read_as_a_path() {
         Contents::of(&list).stamp(&path("secrets/default/token")),
         Ok(Some(Stamp::default()))
     );
+    // A secret is read with all its keys, or not at all.
+    let several = token.clone().with_object("secrets/default/token/user", Some("u"));
+    let whole = data(&[("data", "x"), ("user", "u")]);
+    assert_eq!(read(&several, "secrets/default/token"), whole);
+    let list = several.list();
+    let (contents, token_path) = (Contents::of(&list), path("secrets/default/token"));
+    assert_eq!(contents.objects_of(&token_path).unwrap().count(), 2);
     // As soon as somebody claims it, it is his.
     let claimed = token.clone().with_object("secrets/default/_metadata", Some("{}"));
     assert_eq!(
@@ -316,28 +323,34 @@ proptest! {
         }
     }
 
-    /// The original writes in any order, and need not write metadata. Without it a path with slashes and the key `data` cannot
-    /// be told from a key.
+    /// The original writes in any order, and need not write metadata. Without it the key `data` of a path with slashes is also a
+    /// key of the path above, and is listed there.
     #[test]
     fn what_the_original_lays_out_is_read(secrets in any_secrets(), order: u64, metadata: bool) {
         let mut token = Token { order, ..Token::default() };
-        let mut expected = BTreeMap::new();
+        let (mut expected, mut listed) = (BTreeMap::<&str, Vec<(&str, &str)>>::new(), BTreeSet::new());
         for (name, values) in &secrets {
-            if !metadata && name.contains('/') && values.contains_key("data") {
-                continue;
-            }
-            for (key, value) in values {
-                let label = if *key == "data" { (*name).to_owned() } else { format!("{name}/{key}") };
+            for (key, value) in pairs(values) {
+                expected.entry(name).or_default().push((key, value));
+                match name.rsplit_once('/').filter(|_| key == "data" && !metadata) {
+                    Some((above, last)) => {
+                        expected.entry(above).or_default().push((last, value));
+                        listed.insert(above);
+                    }
+                    None => {
+                        listed.insert(name);
+                    }
+                }
+                let label = if key == "data" { (*name).to_owned() } else { format!("{name}/{key}") };
                 token.add(&label, Some(value));
             }
             if metadata {
                 token.add(&format!("{name}/_metadata"), Some("{}"));
             }
-            expected.insert(*name, data(&pairs(values)));
         }
-        prop_assert_eq!(paths(&token), expected.keys().copied().collect::<Vec<_>>());
-        for (name, data) in expected {
-            prop_assert_eq!(read(&token, name), data);
+        prop_assert_eq!(paths(&token), Vec::from_iter(listed));
+        for (name, pairs) in expected {
+            prop_assert_eq!(read(&token, name), data(&pairs));
         }
     }
 
