@@ -33,7 +33,7 @@ use crate::path::SecretPath;
 /// What is to be done, and what became of each change.
 #[derive(Debug)]
 pub struct Recovery<H> {
-    /// The steps. If there is none, the token can be served.
+    /// The steps. If there is none, there is nothing to end.
     pub ops: Vec<Op<H>>,
     /// What became of each change.
     pub ended: Vec<Ended>,
@@ -78,24 +78,30 @@ pub enum Loss {
     /// What is there is neither the old value nor the new one.
     #[error("another tool has changed the secret while a write was interrupted")]
     Mixture,
+    /// What is to go stays: the token does not destroy it.
+    #[error("the token refuses a step that would end the interrupted write")]
+    Refused,
 }
 
 /// Plans the end of every change that was interrupted.
 pub fn recover<H: Clone>(contents: &Contents<'_, H>) -> Recovery<H> {
-    let mut draft = Draft {
-        ops: Vec::new(),
-        journals: Vec::new(),
-        counter: 0,
-    };
-    let mut ended = Vec::new();
-    for (mark, group) in contents.journals() {
-        let path = contents.paths().find(|path| PathMark::of(path) == *mark);
-        ended.push(Ended {
-            mark: *mark,
-            path: path.cloned(),
-            end: draft.lead(contents, *mark, path, group),
-        });
-    }
+    recover_those(contents, |_| true)
+}
+
+/// Plans the end of the change of one path, as if it were the only one.
+pub fn recover_one<H: Clone>(contents: &Contents<'_, H>, mark: PathMark) -> Recovery<H> {
+    recover_those(contents, |other| other == mark)
+}
+
+/// Whether a change of a path was interrupted and can be ended.
+pub(crate) fn is_left<H: Clone>(contents: &Contents<'_, H>, path: &SecretPath) -> bool {
+    let mark = PathMark::of(path);
+    let (draft, _) = Draft::of(contents, |other| other == mark);
+    !draft.ops.is_empty() || !draft.journals.is_empty()
+}
+
+fn recover_those<H: Clone>(contents: &Contents<'_, H>, those: impl Fn(PathMark) -> bool) -> Recovery<H> {
+    let (draft, ended) = Draft::of(contents, those);
     let mut ops = draft.ops;
     renew(&mut ops, contents, draft.counter);
     // As long as a journal is there, all of this is done again.
@@ -113,6 +119,26 @@ struct Draft<'a, H> {
 }
 
 impl<'a, H: Clone> Draft<'a, H> {
+    /// What is to be done about the changes of some paths, and what becomes of each.
+    fn of(contents: &Contents<'a, H>, those: impl Fn(PathMark) -> bool) -> (Self, Vec<Ended>) {
+        let mut draft = Self {
+            ops: Vec::new(),
+            journals: Vec::new(),
+            counter: 0,
+        };
+        let journals = contents.journals().iter().filter(|(mark, _)| those(**mark));
+        let ended = journals.map(|(mark, group)| {
+            let path = contents.paths().find(|path| PathMark::of(path) == *mark);
+            Ended {
+                mark: *mark,
+                path: path.cloned(),
+                end: draft.lead(contents, *mark, path, group),
+            }
+        });
+        let ended = ended.collect();
+        (draft, ended)
+    }
+
     /// Leads the change of one path to its end.
     fn lead(
         &mut self,

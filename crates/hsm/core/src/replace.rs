@@ -22,15 +22,15 @@ use crate::limits::{LimitError, Limits, check_secret};
 use crate::object::{Found, NewObject, ObjectDigest};
 use crate::op::Op;
 use crate::path::{KeyName, SecretPath};
-use crate::recover::recover;
+use crate::recover::is_left;
 use crate::secret::Secret;
 use crate::version::{Expected, HIGHEST};
 
 /// Why a change is refused. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// A change was interrupted and is to be ended first.
-    #[error("{path}: an earlier write was interrupted, and the token is to be recovered first")]
+    /// A change of it was interrupted and is to be ended first.
+    #[error("{path}: an earlier write was interrupted, and is to be ended first")]
     RecoverFirst {
         /// The path.
         path: SecretPath,
@@ -195,6 +195,12 @@ fn is_tombstone<H: Clone>(
 ) -> Result<(), WriteError> {
     is_settled(contents, path)?;
     is_current(contents, path, epoch)?;
+    // Power was lost while it was being destroyed: nothing is left that says anything.
+    let is_husk = |piece: &Piece<'_, H>| piece.part == Part::Metadata && piece.found.value.is_none();
+    let pieces = contents.pieces(path);
+    if !pieces.is_empty() && pieces.iter().all(is_husk) {
+        return Ok(());
+    }
     match contents.stamp(path)? {
         Some(stamp) if stamp.deleted && stamp.version == version => Ok(()),
         _ => Err(WriteError::NoTombstone {
@@ -221,10 +227,11 @@ fn is_current<H>(
     }
 }
 
+/// Whether no change of a path is left half-way. One of another path is in nobody's way.
 pub(crate) fn is_settled<H: Clone>(contents: &Contents<'_, H>, path: &SecretPath) -> Result<(), WriteError> {
-    match recover(contents).ops.is_empty() {
-        true => Ok(()),
-        false => Err(WriteError::RecoverFirst { path: path.clone() }),
+    match is_left(contents, path) {
+        true => Err(WriteError::RecoverFirst { path: path.clone() }),
+        false => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod hands;
 mod known;
+mod settle;
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,12 @@ use trustplane_hsm_core::layout::{Contents, Description, ReadError, Usage};
 use trustplane_hsm_core::limits::{Limits, Room};
 use trustplane_hsm_core::op::{Op, carry_out};
 use trustplane_hsm_core::path::SecretPath;
-use trustplane_hsm_core::recover::{Ended, recover};
+use trustplane_hsm_core::recover::Ended;
 use trustplane_hsm_core::replace::{WriteError, purge, purge_without_journal};
 use trustplane_hsm_core::secret::Secret;
 use trustplane_hsm_core::version::Stamp;
 
-use crate::token::{Handle, Objects, SOME};
+use crate::token::{Handle, Objects};
 use crate::{Memory, Token, TokenError};
 use hands::Hands;
 use known::{Basis, Index};
@@ -322,38 +323,6 @@ impl<'module> Store<'module> {
             Ok(contents) if !contents.is_interrupted(path) => Err(error.into()),
             _ => Err(StoreError::Unknown(error)),
         }
-    }
-
-    /// Knows what is on the token, with every interrupted change ended.
-    fn settle(&mut self) -> Result<(), StoreError> {
-        self.ask()?;
-        self.index = None;
-        let known = std::mem::take(&mut self.objects);
-        let expected = match known.found.len() {
-            0 => SOME,
-            seen => seen,
-        };
-        let known = match std::mem::replace(&mut self.doubtful, true) {
-            true => Objects::default(),
-            false => known,
-        };
-        self.objects = self.token.objects_beside(known, expected)?;
-        if self.limits.objects.is_some() {
-            self.objects.others = self.token.others()?;
-        }
-        self.doubtful = false;
-        // What is hidden could be a journal, or what it is about.
-        if self.assert_shown().is_err() {
-            return Ok(());
-        }
-        let recovery = recover(&self.contents()?);
-        self.carry_out(&recovery.ops)?;
-        for ended in recovery.ended {
-            if !self.interrupted.contains(&ended) {
-                self.interrupted.push(ended);
-            }
-        }
-        Ok(())
     }
 
     /// Another token in the same slot would be a surprise, and so would be none.

@@ -242,16 +242,20 @@ fn whatever_a_secret_is_made_of_is_replaced_with_it() {
 }
 
 #[test]
-fn a_token_with_work_left_is_recovered_first() {
+fn a_path_with_work_left_is_recovered_first_and_others_need_not_wait() {
+    let new = secret(2, &[("x", "2")]);
     let mut token = Token::default().with("a", &secret(1, &[("x", "1")]));
-    let ops = plan_of(&token, "a", &secret(2, &[("x", "2")]));
-    assert_eq!(token.run(&ops, Some(3)), Err(Fault::Crash));
-    for at in ["a", "b"] {
-        let error = plan_with(&token, at, &secret(2, &[("x", "2")]), Expected::Any).unwrap_err();
-        assert!(matches!(error, WriteError::RecoverFirst { .. }), "{error}");
-    }
-    token.recover().unwrap();
-    assert!(plan_with(&token, "a", &secret(2, &[("x", "2")]), Expected::Any).is_ok());
+    let ops = plan_of(&token, "a", &new);
+    assert_eq!(token.run(&ops, Some(ops.len() - 1)), Err(Fault::Crash));
+    let error = plan_with(&token, "a", &new, Expected::Any).unwrap_err();
+    assert!(matches!(error, WriteError::RecoverFirst { .. }), "{error}");
+    let other = secret(1, &[("y", "1")]);
+    let ops = plan_of(&token, "b", &other);
+    token.run(&ops, None).unwrap();
+    assert_eq!(token.read("b"), Ok(other.clone()));
+    assert_eq!(token.recover(), Ok(vec![End::Finished]));
+    assert_eq!((token.read("a"), token.read("b")), (Ok(new.clone()), Ok(other)));
+    assert!(plan_with(&token, "a", &new, Expected::Any).is_ok());
 }
 
 #[test]
@@ -496,4 +500,28 @@ fn no_error_and_no_step_shows_a_value() {
     for text in texts {
         assert!(!text.contains("hunter2") && !text.contains("104, 117"), "{text}");
     }
+}
+
+#[test]
+fn what_is_left_of_metadata_alone_can_be_purged() {
+    let token = Token::default()
+        .with("b", &secret(1, &[("x", "1")]))
+        .with_object("a/_metadata", None);
+    assert_eq!(token.read("a").unwrap_err().code(), Code::DataLoss);
+    let list = token.list();
+    let contents = Contents::of(&list);
+    for plan in [
+        purge(&contents, &path("a"), 3, None, &Limits::default()),
+        purge_without_journal(&contents, &path("a"), 3, None),
+    ] {
+        let mut purged = token.clone();
+        purged.run(&plan.unwrap(), None).unwrap();
+        assert_eq!(purged.read("a").unwrap_err().code(), Code::NotFound);
+        assert_eq!(purged.read("b"), token.read("b"));
+    }
+    // Where a value is left, there is something to lose.
+    let token = token.with_object("a/x", Some("1"));
+    let list = token.list();
+    let refused = purge(&Contents::of(&list), &path("a"), 3, None, &Limits::default());
+    assert_eq!(refused.unwrap_err().code(), Code::DataLoss);
 }

@@ -57,5 +57,6 @@ mod replug;
 mod secrets;
 mod sequences;
 mod stage;
+mod stuck;
 mod tool;
 mod writing;

@@ -65,6 +65,19 @@ impl Raw {
         self.0.create_object(&template).unwrap()
     }
 
+    /// Makes an object that nobody can destroy.
+    pub fn create_for_ever(&self, label: &str, value: &str) -> ObjectHandle {
+        let template = [
+            Attribute::Class(ObjectClass::DATA),
+            Attribute::Token(true),
+            Attribute::Private(true),
+            Attribute::Destroyable(false),
+            Attribute::Label(label.into()),
+            Attribute::Value(value.into()),
+        ];
+        self.0.create_object(&template).unwrap()
+    }
+
     /// Makes an object of another class.
     pub fn create_key(&self) -> ObjectHandle {
         let template = [

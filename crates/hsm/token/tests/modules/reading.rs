@@ -1,5 +1,7 @@
 //! What is on a token is read: all of it, whoever wrote it, and never half of it.
 
+use std::collections::BTreeSet;
+
 use trustplane_hsm_core::change::Terms;
 use trustplane_hsm_core::code::Code;
 use trustplane_hsm_core::generation::Generation;
@@ -441,13 +443,19 @@ fn a_token_that_may_hide_objects_is_neither_read_nor_changed(stage: &Stage) {
         }
     }
     // From whichever call on it hides something, nothing less than all is given.
-    for since in 1..20 {
+    let shown = (1..20).map(|since| {
         stage.set(Control {
             since,
             ..view.clone()
         });
-        store.survey(true).unwrap_err();
-    }
+        match store.survey(true).unwrap_err() {
+            StoreError::Token(TokenError::Hidden { shown }) => shown,
+            error => panic!("{error}"),
+        }
+    });
+    let shown: BTreeSet<usize> = shown.collect();
+    // 64 of the 80 data objects and the four keys, as soon as it hides some in time.
+    assert_eq!(shown, BTreeSet::from([68, 84]));
     stage.heal();
     for number in 0..20 {
         raw.destroy(&format!("s1/more{number}"));
