@@ -7,9 +7,24 @@ mod strangers;
 
 use super::*;
 use crate::limits::Limits;
-use crate::model::{Token, path, replace};
+use crate::model::{Token, path, replace, secret};
 use crate::secret::Secret;
 use crate::version::Expected;
+
+/// `a` with two values, and the write that changes one, removes one and adds one.
+fn before() -> Token {
+    Token::default()
+        .with("a", &secret(1, &[("x", "1"), ("y", "2")]))
+        .with("ab", &secret(1, &[("x", "1")]))
+}
+
+fn wish() -> Secret {
+    secret(2, &[("x", "7"), ("z", "3")])
+}
+
+/// After how many of its steps all that is new is there: journal, generation, metadata, x, z, then x, y and metadata go, then the
+/// journal. There is no generation before it.
+const ALL_NEW: usize = 5;
 
 /// The steps of a write that expects anything.
 fn write(token: &Token, at: &str, wish: &Secret) -> Vec<Op<u64>> {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::label::{Label, Meaning};
-use crate::model::{Fault, Snapshot, secret, tombstone};
+use crate::model::{Fault, Snapshot, tombstone};
 use crate::replace::purge;
 
 /// How often a recovery is itself interrupted.

@@ -4,7 +4,7 @@ use super::crashes::cases;
 use super::*;
 use crate::code::Code;
 use crate::label::{Label, Meaning};
-use crate::model::{Fault, secret};
+use crate::model::Fault;
 
 fn is_journal(found: &Found<u64>) -> bool {
     matches!(found.label.meaning(), Meaning::Journal(_))
@@ -79,20 +79,6 @@ fn the_last_half_of_a_journal_is_dropped_and_its_secret_served() {
         }
     }
 }
-
-/// `a` with two values, and the write that changes one, removes one and adds one.
-fn before() -> Token {
-    Token::default()
-        .with("a", &secret(1, &[("x", "1"), ("y", "2")]))
-        .with("ab", &secret(1, &[("x", "1")]))
-}
-
-fn wish() -> Secret {
-    secret(2, &[("x", "7"), ("z", "3")])
-}
-
-/// Journal, generation, metadata, x, z; then x, y and metadata go.
-const ALL_NEW: usize = 5;
 
 #[test]
 fn nothing_is_judged_by_half_of_it_but_what_was_to_go() {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::change::{self as core, Terms, change};
 use crate::label::Label;
-use crate::model::{secret, stamp, tombstone};
+use crate::model::{stamp, tombstone};
 use crate::path::KeyName;
 use crate::replace::{WriteError, purge};
 use crate::version::Stamp;

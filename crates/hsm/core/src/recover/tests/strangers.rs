@@ -4,23 +4,11 @@
 use super::*;
 use crate::code::Code;
 use crate::label::Label;
-use crate::model::{secret, tombstone};
+use crate::model::tombstone;
 
-/// `a` with two values, and the write that changes one, removes one and adds one.
-fn before() -> Token {
-    Token::default()
-        .with("a", &secret(1, &[("x", "1"), ("y", "2")]))
-        .with("ab", &secret(1, &[("x", "1")]))
-}
-
-fn wish() -> Secret {
-    secret(2, &[("x", "7"), ("z", "3")])
-}
-
-/// Journal, generation, metadata, x, z, then x, y and metadata go, then the journal. There is no generation before it.
+/// See [`ALL_NEW`].
 const BEFORE_X: usize = 3;
 const BEFORE_Z: usize = 4;
-const ALL_NEW: usize = 5;
 
 /// The original writes: it destroys by prefix, then makes what it was given.
 fn original_writes(token: &mut Token, at: &str, wish: &Secret) {
