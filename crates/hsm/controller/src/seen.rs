@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use trustplane_api::hsm::record::{Record, STATE};
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
@@ -15,7 +15,13 @@ use trustplane_plan::{Meta, ObjectRef};
 /// What is kept of an HSMDevice.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SeenDevice {
-    pub spec: HsmDeviceSpec,
+    /// What it wants, if that can be read: one of which that is not known is still there, and so is what it holds.
+    #[serde(default, deserialize_with = "readable")]
+    pub spec: Option<HsmDeviceSpec>,
+}
+
+fn readable<'de, D: Deserializer<'de>>(spec: D) -> Result<Option<HsmDeviceSpec>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(spec)?).ok())
 }
 
 /// What is kept of a pool.

@@ -8,7 +8,7 @@ use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DEVICE, POOL};
 use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
-use trustplane_hsm_core::device::read;
+use trustplane_hsm_core::device::{Faults, read};
 use trustplane_hsm_core::objects::{
     AGENT, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING, SECRET,
     SERVICE_ACCOUNT, is_for, label_value, mark,
@@ -102,9 +102,12 @@ impl World {
     fn view(&self, device: &Watched<SeenDevice>) -> DeviceView {
         let object = &device.meta.object;
         let namespace = object.namespace().unwrap_or_default();
-        let spec = &device.value.spec;
+        let spec = device.value.spec.as_ref();
+        let unreadable = || Err(Faults::unreadable());
         DeviceView {
-            read: read(namespace, object.name(), spec, &self.rules),
+            read: spec.map_or_else(unreadable, |spec| {
+                read(namespace, object.name(), spec, &self.rules)
+            }),
             meta: device.meta.clone(),
         }
     }
@@ -260,7 +263,7 @@ impl World {
                 .into_iter()
                 .filter(|device| !but.contains(device));
             let devices = devices.filter_map(|device| self.devices.get(&device));
-            claims.extend(devices.map(|device| Claim::of(&device.meta, &status)));
+            claims.extend(devices.map(|device| Claim::of(&self.view(&device), &status)));
         });
         claims.sort_by(|one, other| (&one.device, &one.tokens).cmp(&(&other.device, &other.tokens)));
         claims

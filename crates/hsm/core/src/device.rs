@@ -89,6 +89,13 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Of one that says what this version does not understand: the whole of it is one fault.
+    pub fn unreadable() -> Self {
+        let mut faults = Self::default();
+        faults.add("spec", "cannot be read by this version");
+        faults
+    }
+
     /// The faults, one line each.
     pub fn texts(&self) -> &[String] {
         &self.texts

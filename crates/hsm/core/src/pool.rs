@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus};
-use trustplane_plan::{Meta, ObjectRef, Owner};
+use trustplane_plan::{ObjectRef, Owner};
 
 use crate::decide::DeviceView;
 use crate::usb::serial_key;
@@ -87,11 +87,14 @@ pub struct Claim {
     pub tokens: BTreeSet<(String, String)>,
     /// The tokens that its agents have met.
     pub met: BTreeSet<Met>,
+    /// Whether it is faulty. Its agents go on until it makes sense again, so what they have met is theirs before anybody's.
+    pub faulty: bool,
 }
 
 impl Claim {
     /// What an HSMDevice holds by the status of a pool that is for it.
-    pub fn of(device: &Meta, status: &HsmPoolStatus) -> Self {
+    pub fn of(view: &DeviceView, status: &HsmPoolStatus) -> Self {
+        let device = &view.meta;
         // One whose node is not heard for a moment is still its own.
         let is_its_own = |token: &&AggregatedDevice| {
             (token.available || past::is_unheard(token))
@@ -112,6 +115,7 @@ impl Claim {
                 .filter_map(place)
                 .collect(),
             met: Met::all_of(device.object.name(), status),
+            faulty: view.read.is_err(),
         }
     }
 }

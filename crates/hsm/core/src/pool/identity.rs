@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
 
@@ -120,6 +121,9 @@ pub(crate) struct Double {
 /// Who comes first among those that have met a token.
 type Rank = (Age, String);
 
+/// Before everybody: an HSMDevice that is faulty keeps what its agents hold, because nobody stops them.
+const FIRST: Option<Timestamp> = Some(Timestamp::MIN);
+
 /// Settles which of several names has a token that is one. Those on the bus are told apart by their place, so one of the two has
 /// to be static.
 pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> Vec<Double> {
@@ -128,7 +132,11 @@ pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> V
         .map(|sighting| own(sighting, situation))
         .collect();
     let theirs = situation.claims.iter().flat_map(|claim| {
-        let age = age(claim.created, &claim.device.to_string(), &claim.uid);
+        let created = match claim.faulty {
+            true => FIRST,
+            false => claim.created,
+        };
+        let age = age(created, &claim.device.to_string(), &claim.uid);
         let ranked = move |met: &Met| (met.clone(), (age.clone(), met.token.clone()));
         claim.met.iter().map(ranked)
     });
@@ -159,12 +167,14 @@ pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> V
 fn own(sighting: &Sighting, situation: &Situation<'_>) -> Option<(Met, Rank)> {
     let token = sighting.serial.clone().filter(|_| sighting.available)?;
     let record = situation.records.get(&agent_name(&sighting.device, &token))?;
-    let mut devices = situation.devices.iter().map(|device| &device.device.meta);
-    let device = devices.find(|meta| meta.object.name() == sighting.device)?;
-    let rank = (
-        age(device.created, &device.object.to_string(), &device.uid),
-        token.clone(),
-    );
+    let mut devices = situation.devices.iter().map(|device| &device.device);
+    let device = devices.find(|device| device.meta.object.name() == sighting.device)?;
+    let meta = &device.meta;
+    let created = match device.read.is_err() && situation.past.counted(&sighting.place()) {
+        true => FIRST,
+        false => meta.created,
+    };
+    let rank = (age(created, &meta.object.to_string(), &meta.uid), token.clone());
     let met = Met {
         identity: Identity::of_record(record)?,
         fixed: sighting.is_static(),

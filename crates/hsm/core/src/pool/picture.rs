@@ -133,9 +133,13 @@ impl Situation<'_> {
         {
             return tokens.iter().map(|token| self.fixed(name, token)).collect();
         }
+        let mut sightings = match read {
+            Some(_) => Vec::new(),
+            None => self.standing_still(name),
+        };
         let most = self.most(name);
         let Some(set) = &device.daemon_set else {
-            return Vec::new();
+            return sightings;
         };
         picture.expected += usize::try_from(set.desired).unwrap_or_default();
         let is_of_set = |pod: &&PodView| {
@@ -153,7 +157,6 @@ impl Situation<'_> {
                 voices.insert(voice.node, voice);
             }
         }
-        let mut sightings = Vec::new();
         for (node, voice) in voices {
             let Some(Ok(report)) = voice.heard.as_ref().filter(|_| !voice.ahead) else {
                 continue;

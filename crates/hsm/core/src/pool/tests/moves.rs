@@ -1,7 +1,6 @@
 //! Tokens that several nodes tell of, and nodes that say nothing for a time.
 
 use super::*;
-use crate::decide::world::device_meta;
 use crate::pool::{Claim, info};
 
 /// The token at the path that it has on a node.
@@ -152,9 +151,9 @@ fn an_older_device_whose_discovery_is_rolled_out_keeps_its_token() {
     settle(&mut input, at(1));
     input.devices[0].pods.clear();
     settle(&mut input, at(2));
-    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    let claim = Claim::of(&view("hsm", "pico", &pico()), &status(&input));
     assert_eq!(claim.tokens, [("n1".to_owned(), "e6".to_owned())].into());
     settle(&mut input, at(302));
-    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    let claim = Claim::of(&view("hsm", "pico", &pico()), &status(&input));
     assert!(claim.tokens.is_empty());
 }
