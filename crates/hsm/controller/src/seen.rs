@@ -8,8 +8,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use trustplane_api::hsm::record::{Record, STATE};
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
+use trustplane_hsm_core::decide::AgentPod;
 use trustplane_hsm_core::objects::APP_LABEL;
-use trustplane_kit::watch::{Payload, Project, ProjectError};
+use trustplane_kit::watch::{Payload, Project, ProjectError, Watched};
 use trustplane_plan::{Meta, ObjectRef};
 
 /// What is kept of an HSMDevice.
@@ -99,6 +100,16 @@ impl SeenPod {
     /// Where it can be reached.
     pub fn address(&self) -> Option<IpAddr> {
         self.ip.filter(|_| self.phase == "Running")
+    }
+}
+
+/// A pod, in the way that decisions look at those of agents.
+pub(crate) fn agent_pod(pod: &Watched<SeenPod>) -> AgentPod {
+    AgentPod {
+        meta: pod.meta.clone(),
+        node: pod.value.node.clone(),
+        phase: pod.value.phase.clone(),
+        reason: pod.value.reason.clone(),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::decide::DeviceView;
 use crate::usb::serial_key;
 
 pub(crate) use identity::Double;
-pub use identity::{Identity, Met, concerns};
+pub use identity::{Identity, Met, awaited, concerns};
 pub(crate) use merge::Conflict;
 pub(crate) use past::{Past, whole_second};
 pub(crate) use picture::{Picture, Sighting, Situation};
@@ -128,6 +128,8 @@ pub mod info {
     pub const MOVED_TO: &str = "moved-to";
     /// The HSMDevice that a token belongs to, because it is older than the one of the pool.
     pub const CLAIMED_BY: &str = "claimed-by";
+    /// What that one calls it, where it has another name there.
+    pub const CLAIMED_AS: &str = "claimed-as";
     /// Its node has not said that it is gone, and is not heard.
     pub const UNHEARD: &str = "unheard";
     /// How many tokens of a node have the same serial number.
@@ -150,10 +152,11 @@ pub mod info {
     pub const STATIC: &str = "static";
 
     /// All that only we say.
-    pub const OURS: [&str; 11] = [
+    pub const OURS: [&str; 12] = [
         DEVICE,
         MOVED_TO,
         CLAIMED_BY,
+        CLAIMED_AS,
         UNHEARD,
         DUPLICATE,
         TOKEN_SERIAL,

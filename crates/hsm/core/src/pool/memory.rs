@@ -19,6 +19,7 @@ impl Situation<'_> {
         let still = fixed.map(|((device, node, serial, path), before)| {
             let mut info = before.device_info.clone();
             info.remove(info::CLAIMED_BY);
+            info.remove(info::CLAIMED_AS);
             Sighting {
                 device: device.clone(),
                 node: node.clone(),

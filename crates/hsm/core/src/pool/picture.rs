@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
-use trustplane_plan::{Deadline, Plan};
+use trustplane_plan::{Deadline, ObjectRef, Plan};
 
 use super::past::Place;
 use super::report::{Checked, MOST_TOKENS, check};
@@ -28,6 +28,8 @@ pub(crate) struct Situation<'a> {
     pub claims: &'a [Claim],
     /// What agents have written, by their names.
     pub records: &'a BTreeMap<String, Record>,
+    /// Agents that are awaited, and of which a pod may run.
+    pub running: &'a BTreeSet<ObjectRef>,
     pub past: &'a Past<'a>,
     pub grace: Duration,
     pub now: Timestamp,

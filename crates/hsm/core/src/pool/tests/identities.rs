@@ -6,7 +6,7 @@ use trustplane_plan::ObjectRef;
 use super::*;
 use crate::decide::world::soft;
 use crate::objects::agent_name;
-use crate::pool::{Claim, concerns, info};
+use crate::pool::{Claim, awaited, concerns, info};
 
 fn met(serial: &str, label: &str) -> Record {
     Record {
@@ -114,6 +114,34 @@ fn of_two_devices_that_name_one_token_the_older_has_it() {
     assert_eq!(served(&older), [yes("x")]);
     younger.claims.clear();
     assert_eq!(served(&younger), [yes("a")]);
+}
+
+#[test]
+fn w35_a_name_that_came_second_waits_for_the_pod_of_the_first_even_if_its_device_is_gone() {
+    let mut older = fixed("old", &[("x", Some(met("42", "l")))]);
+    older.devices[0].device.meta.created = "2026-06-01T00:00:00Z".parse().ok();
+    let mut younger = fixed("young", &[("a", Some(met("42", "l")))]);
+    younger.claims = vec![Claim::of(&older.devices[0].device, &decided(&older, at(1)))];
+    settle(&mut younger, at(1));
+    let agent = ObjectRef::new(Some("hsm"), "hsm-agent-old-x");
+    assert_eq!(awaited(&status(&younger)), [agent.clone()].into());
+    // The older one is deleted, and its pod is not gone yet: nothing changes.
+    younger.claims.clear();
+    younger.running = [agent].into();
+    assert!(settle(&mut younger, at(2)).is_empty());
+    // Nor if the younger one knows no longer what it has met.
+    let mut forgetful = younger.clone();
+    forgetful.records.clear();
+    assert_eq!(served(&forgetful), [no("a")]);
+    // One that has met another token since holds nothing back, and neither does a pod that has ended.
+    older.records.insert(agent_name("old", "x"), met("43", "l"));
+    let mut other = younger.clone();
+    other.claims = vec![Claim::of(&older.devices[0].device, &decided(&older, at(1)))];
+    assert_eq!(served(&other), [yes("a")]);
+    younger.running.clear();
+    settle(&mut younger, at(3));
+    assert_eq!(listed(&status(&younger)), [entry("a", "", "", true)]);
+    assert_eq!(awaited(&status(&younger)), [].into());
 }
 
 /// A PIN that is locked, as an agent writes it down.
