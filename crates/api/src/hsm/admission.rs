@@ -48,7 +48,7 @@ pub fn policies() -> Vec<Value> {
     };
     let deprecated = Policy {
         name: "deprecated.hsmdevices.hsm.j5t.io",
-        about: "warns of fields that are no longer wanted",
+        about: "warns of fields that are no longer wanted, and of a discovery that finds nothing",
         action: "Warn",
         resource: DEVICES,
         variables: selectors(),
@@ -60,6 +60,12 @@ pub fn policies() -> Vec<Value> {
             rule(
                 "!variables.hasUsb || type(object.spec.discovery.usb) == list",
                 "spec.discovery.usb as an object is deprecated: use a list",
+            ),
+            rule(
+                "!has(object.spec.discovery) || variables.hasUsb || has(object.spec.discovery.devicePath) || \
+                 has(object.spec.discovery.static) || (has(object.spec.discovery.autoDiscovery) && \
+                 object.spec.discovery.autoDiscovery)",
+                "spec.discovery names nothing to look for, so no token is found: set usb, devicePath, static or autoDiscovery",
             ),
             mirroring(),
         ],

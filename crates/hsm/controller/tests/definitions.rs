@@ -345,6 +345,13 @@ async fn fields_that_are_no_longer_wanted_are_warned_of() -> Result<()> {
     .await?;
     let new = usb(json!([good]));
     assert_eq!(warned_of(&sandbox, &door, "hsmdevices", &new).await?, "");
+    let auto = json!({"deviceType": "PicoHSM"});
+    assert_eq!(warned_of(&sandbox, &door, "hsmdevices", &auto).await?, "");
+    for off in [json!({}), json!({"autoDiscovery": false})] {
+        let off = json!({"deviceType": "PicoHSM", "discovery": off});
+        let told = warned_of(&sandbox, &door, "hsmdevices", &off).await?;
+        assert!(told.contains("spec.discovery names nothing to look for"), "{told}");
+    }
     for field in [
         "spec.discovery.usb as an object is deprecated",
         "spec.pkcs11LibraryPath is deprecated",

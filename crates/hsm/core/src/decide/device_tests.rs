@@ -212,11 +212,14 @@ fn w17_in_test_mode_every_mount_has_its_volume_and_nothing_is_of_the_node() {
 }
 
 #[test]
-fn static_tokens_need_no_daemon_set() {
+fn static_tokens_and_a_discovery_that_is_switched_off_need_no_daemon_set() {
     let mut cluster = Cluster::default();
     let mut rest = after(&input(&pico()), &mut cluster);
-    rest.device = view("hsm", "pico", &soft(json!([{"name": "a", "tokenLabel": "a"}])));
     let wanted = "delete DaemonSet hsm/pico-discovery (uid uid-DaemonSet hsm/pico-discovery)";
+    let off = spec(json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": false}}));
+    rest.device = view("hsm", "pico", &off);
+    assert_eq!(steps(&decide(&rest)), [wanted]);
+    rest.device = view("hsm", "pico", &soft(json!([{"name": "a", "tokenLabel": "a"}])));
     assert_eq!(steps(&decide(&rest)), [wanted]);
     rest.complete = false;
     assert_eq!(steps(&decide(&rest)), [""; 0]);

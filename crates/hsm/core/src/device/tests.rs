@@ -160,7 +160,7 @@ fn a_device_without_discovery_looks_for_its_type() {
     let wanted = Some(AutoMatch::of_type("PicoHSM"));
     assert_eq!(selection(json!({"deviceType": "PicoHSM"})).auto, wanted);
     assert_eq!(
-        selection(json!({"deviceType": "PicoHSM", "discovery": {}})).auto,
+        selection(json!({"deviceType": "PicoHSM", "discovery": null})).auto,
         wanted
     );
     let both = json!({"autoDiscovery": true, "usb": [{"vendorId": "20a0", "productId": "4230"}]});
@@ -172,6 +172,27 @@ fn a_device_without_discovery_looks_for_its_type() {
         (path.path.unwrap().glob.as_str(), path.auto),
         ("/dev/ttyACM*", None)
     );
+}
+
+#[test]
+fn a_discovery_that_is_switched_off_looks_for_nothing_and_is_warned_of() {
+    let wanted = "spec.discovery names nothing to look for, so no token is found: set usb, devicePath, static or autoDiscovery";
+    for discovery in [json!({}), json!({"autoDiscovery": false})] {
+        let off = json!({"deviceType": "PicoHSM", "discovery": discovery});
+        assert!(selection(off.clone()).is_empty(), "{off}");
+        let warnings = device(off).unwrap().warnings;
+        assert!(warnings.iter().any(|warning| warning == wanted), "{warnings:?}");
+    }
+    for on in [
+        json!({"deviceType": "PicoHSM"}),
+        json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": true}}),
+        json!({"deviceType": "PicoHSM", "discovery": {"devicePath": {"path": "/dev/a"}}}),
+        usb(json!([{"vendorId": "20a0", "productId": "4230"}])),
+        fixed(json!({})),
+    ] {
+        let warnings = device(on.clone()).unwrap().warnings;
+        assert!(!warnings.iter().any(|warning| warning == wanted), "{on}");
+    }
 }
 
 #[test]
