@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
-use super::{Offer, Plugin, put};
+use super::{Offer, Plugin, put, state_dir};
 
 /// The largest file of another process that is read.
 const LARGEST: u64 = 1024 * 1024;
@@ -33,7 +33,7 @@ impl Share {
     pub(super) fn new(plugin: &Plugin) -> Self {
         let resource = plugin.resource.replace('/', "_");
         Self {
-            dir: plugin.state_dir().join(resource),
+            dir: state_dir(&plugin.dir).join(resource),
             owner: plugin.owner.clone(),
             claim: None,
         }

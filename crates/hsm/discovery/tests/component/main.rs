@@ -225,12 +225,17 @@ async fn a_new_process_of_a_pod_learns_what_the_last_one_said() -> Result<()> {
     let stage = Stage::new("report-earlier").await?;
     let pod = stage.pod("pico-x").await?;
     let own = stage.own(&pod, &stage.instance)?;
-    assert_eq!(own.earlier("pico").await?, None);
-    let said = r#"{"hsmDeviceName":"pico","discoveredDevices":[{"devicePath":"/dev/1","serialNumber":"a"}]}"#;
-    own.write(said.to_owned()).await?;
-    let earlier = own.earlier("pico").await?.context("it has said something")?;
-    assert_eq!(earlier.discovered_devices[0].serial_number.as_deref(), Some("a"));
-    assert_eq!(own.earlier("yubi").await?, None, "that was for another device");
+    let [pico, yubi] = ["pico", "yubi"].map(|device| Reporter {
+        device: device.to_owned(),
+        node: "n1".to_owned(),
+    });
+    assert_eq!(own.earlier(&pico).await?, None);
+    let devices = json!([{"devicePath": "/dev/1", "serialNumber": "a"}]);
+    let said = json!({"hsmDeviceName": "pico", "reportingNode": "n1", "discoveredDevices": devices});
+    own.write(said.to_string()).await?;
+    let earlier = own.earlier(&pico).await?.context("it has said something")?;
+    assert_eq!(earlier[0].serial_number.as_deref(), Some("a"));
+    assert_eq!(own.earlier(&yubi).await?, None, "that was for another device");
     Ok(())
 }
 
