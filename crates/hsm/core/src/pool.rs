@@ -21,7 +21,7 @@ use crate::usb::serial_key;
 
 pub(crate) use identity::Double;
 pub use identity::{Identity, Met, awaited, concerns};
-pub(crate) use merge::Conflict;
+pub(crate) use merge::{Conflict, Rival};
 pub(crate) use past::{Past, whole_second};
 pub(crate) use picture::{Picture, Sighting, Situation};
 pub(crate) use report::bounded;

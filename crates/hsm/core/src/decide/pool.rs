@@ -145,7 +145,8 @@ impl Round<'_> {
         ledger.problem("DeviceWarning", "Warning", &self.warnings());
         let conflicts = [self.conflicts(), self.doubles()].concat();
         ledger.problem("Conflict", "Claimed", &conflicts);
-        ledger.problem("DuplicateSerial", "Duplicate", &self.duplicates());
+        let duplicates = [self.duplicates(), self.rivals()].concat();
+        ledger.problem("DuplicateSerial", "Duplicate", &duplicates);
         ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
         notes.extend(ledger.notes);

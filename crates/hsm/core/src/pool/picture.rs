@@ -10,7 +10,7 @@ use trustplane_plan::{Deadline, ObjectRef, Plan};
 
 use super::past::Place;
 use super::report::{Checked, MOST_TOKENS, check};
-use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, identity, info, merge, whole_second};
+use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, Rival, identity, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};
 
 /// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
@@ -55,6 +55,7 @@ pub(crate) struct Picture {
     pub pods: Vec<ReportingPod>,
     pub conflicts: Vec<Conflict>,
     pub doubles: Vec<Double>,
+    pub rivals: Vec<Rival>,
     /// How many pods should report.
     pub expected: usize,
     /// How many have reported lately.
@@ -120,6 +121,7 @@ impl Picture {
         picture.conflicts = merge::settle(&mut sightings, situation.devices, situation.claims);
         picture.doubles = identity::settle(&mut sightings, situation);
         picture.tokens = merge::once(sightings, situation.past);
+        picture.rivals = merge::rivals(&picture.tokens, situation, plan);
         picture
     }
 }

@@ -84,6 +84,22 @@ impl Round<'_> {
         duplicates.collect()
     }
 
+    /// Tokens that another node reports as well. Either there are two with one serial number, or one of the nodes does not tell the
+    /// truth.
+    pub(super) fn rivals(&self) -> Vec<(&PoolDevice, String)> {
+        let rivals = self.picture.rivals.iter().filter_map(|rival| {
+            let text = format!(
+                "the serial number {:?} is reported by node {} and by node {}: the token of node {} is used",
+                bounded(&rival.serial, 64),
+                rival.holder,
+                rival.node,
+                rival.holder,
+            );
+            Some((self.device(&rival.device)?, text))
+        });
+        rivals.collect()
+    }
+
     pub(super) fn device(&self, name: &str) -> Option<&PoolDevice> {
         let mut devices = self.input.devices.iter();
         devices.find(|device| device.device.meta.object.name() == name)
