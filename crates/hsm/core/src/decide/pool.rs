@@ -147,6 +147,8 @@ impl Round<'_> {
         ledger.problem("Conflict", "Claimed", &conflicts);
         let duplicates = [self.duplicates(), self.rivals()].concat();
         ledger.problem("DuplicateSerial", "Duplicate", &duplicates);
+        let left_out = self.left_out(&status.aggregated_devices);
+        ledger.problem("TokensLeftOut", "TooMany", &left_out);
         ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
         notes.extend(ledger.notes);
