@@ -4,6 +4,8 @@ use super::*;
 use crate::decide::world::{rules, spec};
 use crate::usb::{UsbId, UsbMatch};
 
+mod module;
+
 fn device(value: Value) -> Result<Device, Faults> {
     read("hsm", "pico", &spec(value), &rules())
 }
@@ -307,82 +309,12 @@ fn a_static_token_is_checked_field_by_field() {
             json!({"nodeName": "Node 1"}),
             "[0].nodeName: must be the name of a node",
         ),
-        (
-            json!({"environment": [{"name": "LD_PRELOAD", "value": "x"}]}),
-            "[0].environment[0].name: must not change how programs are loaded",
-        ),
-        (
-            json!({"environment": [{"name": "TRUSTPLANE_PIN_FILE", "value": "x"}]}),
-            "[0].environment[0].name: must not change how the agent works",
-        ),
-        (
-            json!({"environment": [{"name": "OPENSC_DEBUG", "value": "9"}]}),
-            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
-        ),
-        (
-            json!({"environment": [{"name": "YUBIHSM_PKCS11_DBG", "value": "1"}]}),
-            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
-        ),
-        (
-            json!({"environment": [{"name": "https_proxy", "value": "x"}]}),
-            "[0].environment[0].name: must not change how the agent works",
-        ),
-        (
-            json!({"environment": [{"name": "POD_NAME", "value": "x"}]}),
-            "[0].environment[0].name: must not be one that is set already",
-        ),
-        (
-            json!({"environment": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]}),
-            "[0].environment[1].name: must not be one that is set already",
-        ),
-        (
-            json!({"environment": [{"name": "1A", "value": "x"}]}),
-            "[0].environment[0].name: must have letters, digits and underscores, and begin with no digit",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/opt"}]}),
-            "[0].hostDirectories[0].path: the admin has not allowed /opt",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/var/lib/softhsm/../../../etc"}]}),
-            "[0].hostDirectories[0].path: must be a path from the root without '.' and '..'",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/var/lib/softhsm"}, {"path": "/var/lib/softhsm/"}]}),
-            "[0].hostDirectories[1].path: must be there once",
-        ),
     ] {
         assert_eq!(
             faults(fixed(change.clone())),
             [format!("spec.discovery.static{fault}")],
             "{change}"
         );
-    }
-}
-
-#[test]
-fn a_directory_of_the_node_is_never_in_the_way_of_the_agent() {
-    let everything = Rules {
-        host_directories: vec!["/".to_owned()],
-        ..rules()
-    };
-    for path in [
-        "/etc",
-        "/etc/hsm",
-        "/etc/hsm/tls",
-        "/run",
-        "/var/run/secrets",
-        "/tmp",
-        "/proc/1",
-    ] {
-        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        let faults = read("hsm", "d", &spec, &everything).unwrap_err();
-        let wanted = "spec.discovery.static[0].hostDirectories[0].path: must not be in the way of directories of the agent";
-        assert_eq!(faults.texts(), [wanted], "{path}");
-    }
-    for path in ["/srv/tokens", "/tmp/tokens", "/run/tpm"] {
-        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        assert!(read("hsm", "d", &spec, &everything).is_ok(), "{path}");
     }
 }
 
