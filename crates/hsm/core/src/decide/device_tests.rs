@@ -96,16 +96,27 @@ fn the_daemon_set_has_no_more_than_it_must_read() {
         json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}})
     );
     assert_eq!(pod["serviceAccountName"], "trustplane-discovery");
-    let mounts = &container["volumeMounts"];
+    let plugins = "/var/lib/kubelet/device-plugins";
     assert_eq!(
-        mounts[0],
-        json!({"name": "sys", "mountPath": "/host/sys", "readOnly": true})
+        container["volumeMounts"],
+        json!([
+            {"name": "sys", "mountPath": "/host/sys", "readOnly": true},
+            {"name": "dev", "mountPath": "/host/dev", "readOnly": true},
+            {"name": "device-plugins", "mountPath": plugins},
+        ])
     );
     assert_eq!(
-        mounts[1],
-        json!({"name": "dev", "mountPath": "/host/dev", "readOnly": true})
+        pod["volumes"],
+        json!([
+            {"name": "sys", "hostPath": {"path": "/sys", "type": "Directory"}},
+            {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
+            {"name": "device-plugins", "hostPath": {"path": plugins, "type": "Directory"}},
+        ])
     );
-    assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/sys");
+    for of_node in ["hostNetwork", "hostPID", "hostIPC", "initContainers"] {
+        assert_eq!(pod.get(of_node), None, "{of_node}");
+    }
+    assert_eq!(pod["containers"].as_array().map(Vec::len), Some(1));
     assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
     assert_eq!(

@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::decide::world::{rules, spec};
+use crate::examples::senseless_selectors;
 use crate::usb::{UsbId, UsbMatch};
 
 mod module;
@@ -50,47 +51,7 @@ fn all_generations_of_a_usb_selector_mean_the_same() {
 
 #[test]
 fn a_usb_selector_is_checked_field_by_field() {
-    let shape =
-        "spec.discovery.usb: must be an object with vendorId and productId, or a list of 1 to 64 of them";
-    let good = json!({"vendorId": "20a0", "productId": "4230"});
-    for (selector, fault) in [
-        (json!([]), shape),
-        (json!("20a0:4230"), shape),
-        (json!(7), shape),
-        (Value::Array(vec![good.clone(); 65]), shape),
-        (
-            json!(["20a0"]),
-            "spec.discovery.usb[0]: must be an object with vendorId and productId",
-        ),
-        (
-            json!([good, {"vendorId": "20a", "productId": "4230"}]),
-            "spec.discovery.usb[1].vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "20a0"}),
-            "spec.discovery.usb.productId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": 20, "productId": "4230"}),
-            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "0x20a0", "productId": "4230"}),
-            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serial": "x"}),
-            "spec.discovery.usb.serial: no such field",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": "x".repeat(129)}),
-            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": 7}),
-            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
-        ),
-    ] {
+    for (selector, fault, _) in senseless_selectors() {
         assert_eq!(faults(usb(selector.clone())), [fault], "{selector}");
     }
 }
