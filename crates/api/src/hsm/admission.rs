@@ -46,7 +46,21 @@ pub fn policies() -> Vec<Value> {
             ),
         ],
     };
-    let deprecated = Policy {
+    let deprecated_pools = Policy {
+        name: "deprecated.hsmpools.hsm.j5t.io",
+        about: "warns of fields that are no longer wanted",
+        action: "Warn",
+        resource: "hsmpools",
+        variables: Vec::new(),
+        rules: vec![mirroring()],
+    };
+    let all = [refused, warned_of(), deprecated_pools];
+    all.iter().flat_map(Policy::objects).collect()
+}
+
+/// What is taken of an HSMDevice, and had better be said in another way.
+fn warned_of() -> Policy {
+    Policy {
         name: "deprecated.hsmdevices.hsm.j5t.io",
         about: "warns of fields that are no longer wanted, and of a discovery that finds nothing",
         action: "Warn",
@@ -69,17 +83,7 @@ pub fn policies() -> Vec<Value> {
             ),
             mirroring(),
         ],
-    };
-    let deprecated_pools = Policy {
-        name: "deprecated.hsmpools.hsm.j5t.io",
-        about: "warns of fields that are no longer wanted",
-        action: "Warn",
-        resource: "hsmpools",
-        variables: Vec::new(),
-        rules: vec![mirroring()],
-    };
-    let all = [refused, deprecated, deprecated_pools];
-    all.iter().flat_map(Policy::objects).collect()
+    }
 }
 
 /// The old way to say how secrets are mirrored, in an HSMDevice or a pool.

@@ -100,10 +100,10 @@ fn a_token_that_is_carried_to_another_node_is_no_duplicate() {
     let mut silent = one();
     settle(&mut silent, at(10));
     silent.devices[0].pods.clear();
-    for now in [20, 100, 250] {
-        says(&mut silent, "n2", now, true);
-        settle(&mut silent, at(now));
-        assert_eq!(duplicate(&status(&silent)), None, "{now}");
+    for second in [20, 100, 250] {
+        says(&mut silent, "n2", second, true);
+        settle(&mut silent, at(second));
+        assert_eq!(duplicate(&status(&silent)), None, "{second}");
     }
 }
 
