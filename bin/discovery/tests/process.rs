@@ -20,9 +20,9 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
-use trustplane_testkit::{DEADLINE, Process, Program, Rules, Sandbox, until, wait_for_some};
+use trustplane_testkit::{Account, DEADLINE, Process, Program, Rules, Sandbox, until, wait_for_some};
 
-use fake::{PICO, Tree};
+use fake::{PICO, Plug, Tree};
 
 const REPORT: &str = "hsm.j5t.io/device-report";
 
@@ -50,46 +50,97 @@ async fn admin(process: &Process) -> Result<String> {
     .await
 }
 
+/// A node with its files, and an account that may only patch pods.
+struct Stage {
+    sandbox: Sandbox,
+    account: Account,
+    tree: Tree,
+    plugins: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn new(name: &str) -> Result<Self> {
+        let sandbox = Sandbox::new(name).await?;
+        let rules = Rules::default().allow("", "pods", &["patch"]);
+        Ok(Self {
+            account: sandbox.apply_rbac("discovery", &rules).await?,
+            sandbox,
+            tree: Tree::new(),
+            plugins: tempfile::tempdir()?,
+        })
+    }
+
+    /// Runs the program as a new pod of this name. At most so many tokens are used.
+    async fn run(&self, name: &str, most: usize) -> Result<Process> {
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"serviceAccountName": "discovery", "containers": [{"name": "discovery", "image": "none"}]},
+        });
+        let pods = self.sandbox.api::<Pod>();
+        let pod = pods
+            .create(&PostParams::default(), &serde_json::from_value(pod)?)
+            .await?;
+        let numbers = r#"[{"vendor":"20a0","product":"4230"}]"#;
+        Program::new(env!("CARGO_BIN_EXE_trustplane-discovery"))
+            .arg("--device-name=pico")
+            .arg("--resource=hsm.j5t.io/picohsm")
+            .arg(format!(r#"--selection={{"usb":{numbers},"maxDevices":{most}}}"#))
+            .arg("--node-name=n1")
+            .arg(format!("--pod-uid={}", pod.metadata.uid.context("it has a uid")?))
+            .arg(format!("--sysfs-root={}", self.tree.sysfs().display()))
+            .arg(format!("--dev-root={}", self.tree.dev().display()))
+            .arg(format!("--plugin-dir={}", self.plugins.path().display()))
+            .arg("--admin-bind-address=127.0.0.1:0")
+            .arg("--log-format=json")
+            .start(&self.account.instance(name).await?)
+    }
+
+    /// The report of a pod, once it has these words.
+    async fn reported(&self, process: &Process, pod: &str, words: &str) -> Result<String> {
+        let report = |pod: &Pod| pod.metadata.annotations.as_ref()?.get(REPORT).cloned();
+        let pods = self.sandbox.api::<Pod>();
+        let live = wait_for_some(&pods, pod, DEADLINE, |pod| {
+            report(pod).is_some_and(|report| report.contains(words))
+        });
+        let live = live.await.with_context(|| process.log().unwrap_or_default())?;
+        report(&live).context("it has a report")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_in_use_keeps_its_place_when_the_pod_is_replaced() -> Result<()> {
+    let stage = Stage::new("discovery-rolls").await?;
+    stage.tree.plug(PICO);
+    let mut old = stage.run("pico-discovery-old", 1).await?;
+    stage.reported(&old, "pico-discovery-old", PICO.serial).await?;
+    // It would come first if nobody remembered the other.
+    stage.tree.plug(Plug {
+        port: "1-1.3",
+        serial: "aaaa",
+        number: 16,
+        ..PICO
+    });
+    stage
+        .reported(&old, "pico-discovery-old", "1 more tokens")
+        .await?;
+    old.terminate()?;
+    assert!(old.ended(DEADLINE).await?.success(), "{}", old.log()?);
+    let new = stage.run("pico-discovery-new", 1).await?;
+    let report = stage.reported(&new, "pico-discovery-new", "completed").await?;
+    assert!(
+        report.contains(PICO.serial) && !report.contains("aaaa") && report.contains("1 more tokens"),
+        "{report}"
+    );
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_reported_and_offered_until_the_program_ends() -> Result<()> {
-    let sandbox = Sandbox::new("discovery").await?;
-    let rules = Rules::default().allow("", "pods", &["patch"]);
-    let account = sandbox.apply_rbac("discovery", &rules).await?;
-    let instance = account.instance("pico-discovery-x").await?;
-    let pods = sandbox.api::<Pod>();
-    let pod = json!({
-        "metadata": {"name": "pico-discovery-x"},
-        "spec": {"serviceAccountName": "discovery", "containers": [{"name": "discovery", "image": "none"}]},
-    });
-    let pod = pods
-        .create(&PostParams::default(), &serde_json::from_value(pod)?)
-        .await?;
-    let tree = Tree::new();
-    tree.plug(PICO);
-    tree.decoys();
-    let plugins = tempfile::tempdir()?;
-
-    let mut process = Program::new(env!("CARGO_BIN_EXE_trustplane-discovery"))
-        .arg("--device-name=pico")
-        .arg("--resource=hsm.j5t.io/picohsm")
-        .arg(r#"--selection={"usb":[{"vendor":"20a0","product":"4230"}],"maxDevices":10}"#)
-        .arg("--node-name=n1")
-        .arg(format!("--pod-uid={}", pod.metadata.uid.context("it has a uid")?))
-        .arg(format!("--sysfs-root={}", tree.sysfs().display()))
-        .arg(format!("--dev-root={}", tree.dev().display()))
-        .arg(format!("--plugin-dir={}", plugins.path().display()))
-        .arg("--admin-bind-address=127.0.0.1:0")
-        .arg("--log-format=json")
-        .start(&instance)?;
-    let live = wait_for_some(&pods, "pico-discovery-x", DEADLINE, |pod| {
-        let annotations = pod.metadata.annotations.iter().flatten();
-        annotations
-            .filter(|(key, _)| *key == REPORT)
-            .any(|(_, text)| text.contains(PICO.serial))
-    })
-    .await
-    .with_context(|| process.log().unwrap_or_default())?;
-    let report = &live.metadata.annotations.context("it has annotations")?[REPORT];
+    let stage = Stage::new("discovery").await?;
+    stage.tree.plug(PICO);
+    stage.tree.decoys();
+    let mut process = stage.run("pico-discovery-x", 10).await?;
+    let report = stage.reported(&process, "pico-discovery-x", PICO.serial).await?;
     assert!(
         report.contains(r#""hsmDeviceName":"pico","reportingNode":"n1""#),
         "{report}"
@@ -114,7 +165,7 @@ async fn a_token_is_reported_and_offered_until_the_program_ends() -> Result<()> 
         "hsm.j5t.io_picohsm.sock",
         "hsm.j5t.io_token-e6614c311b7e6f35.sock",
     ];
-    let there = |name: &&str| plugins.path().join(Path::new(name)).exists();
+    let there = |name: &&str| stage.plugins.path().join(Path::new(name)).exists();
     until("the sockets", DEADLINE, || {
         ready(Ok(sockets.iter().all(there).then_some(())))
     })

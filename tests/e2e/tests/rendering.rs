@@ -419,6 +419,32 @@ fn rules_for_our_kinds_hold_whoever_installs_the_definitions() {
 }
 
 #[test]
+fn hsm_serves_our_own_namespace_and_no_other_unless_one_is_named() {
+    let objects = product(&["capabilities.hsm.enabled=true"]);
+    let manager = find(&objects, "Deployment/tp-trustplane-manager");
+    assert_eq!(argument(manager, "--hsm-namespaces=").as_deref(), Some("home"));
+    // Its rights are bound here, and nowhere else.
+    let is_hsm = |object: &&Value| {
+        let role = object["roleRef"]["name"].as_str().unwrap_or_default();
+        role.starts_with("tp-trustplane-capability-hsm") || role == "tp-trustplane-discovery"
+    };
+    let bound: Vec<_> = objects.iter().filter(is_hsm).collect();
+    assert!(bound.len() >= 3, "{:?}", names(&objects));
+    for binding in bound {
+        assert_eq!(binding["kind"], "RoleBinding", "{binding}");
+        assert_eq!(binding["metadata"]["namespace"], "home", "{binding}");
+    }
+    // So is who discovery is.
+    for kind in ["ServiceAccount", "Role", "RoleBinding"] {
+        let discovery = objects.iter().filter(|object| {
+            object["kind"] == kind && object["metadata"]["name"] == "tp-trustplane-discovery"
+        });
+        let places: Vec<_> = discovery.map(|object| &object["metadata"]["namespace"]).collect();
+        assert_eq!(places, ["home"], "{kind}");
+    }
+}
+
+#[test]
 fn the_guard_of_secrets_excepts_those_that_the_process_keeps_by_their_names() {
     let objects = objects(&[]);
     let guard = find(

@@ -46,9 +46,23 @@ pub fn policies() -> Vec<Value> {
             ),
         ],
     };
-    let deprecated = Policy {
-        name: "deprecated.hsmdevices.hsm.j5t.io",
+    let deprecated_pools = Policy {
+        name: "deprecated.hsmpools.hsm.j5t.io",
         about: "warns of fields that are no longer wanted",
+        action: "Warn",
+        resource: "hsmpools",
+        variables: Vec::new(),
+        rules: vec![mirroring()],
+    };
+    let all = [refused, warned_of(), deprecated_pools];
+    all.iter().flat_map(Policy::objects).collect()
+}
+
+/// What is taken of an HSMDevice, and had better be said in another way.
+fn warned_of() -> Policy {
+    Policy {
+        name: "deprecated.hsmdevices.hsm.j5t.io",
+        about: "warns of fields that are no longer wanted, and of a discovery that finds nothing",
         action: "Warn",
         resource: DEVICES,
         variables: selectors(),
@@ -61,19 +75,15 @@ pub fn policies() -> Vec<Value> {
                 "!variables.hasUsb || type(object.spec.discovery.usb) == list",
                 "spec.discovery.usb as an object is deprecated: use a list",
             ),
+            rule(
+                "!has(object.spec.discovery) || variables.hasUsb || has(object.spec.discovery.devicePath) || \
+                 has(object.spec.discovery.static) || (has(object.spec.discovery.autoDiscovery) && \
+                 object.spec.discovery.autoDiscovery)",
+                "spec.discovery names nothing to look for, so no token is found: set usb, devicePath, static or autoDiscovery",
+            ),
             mirroring(),
         ],
-    };
-    let deprecated_pools = Policy {
-        name: "deprecated.hsmpools.hsm.j5t.io",
-        about: "warns of fields that are no longer wanted",
-        action: "Warn",
-        resource: "hsmpools",
-        variables: Vec::new(),
-        rules: vec![mirroring()],
-    };
-    let all = [refused, deprecated, deprecated_pools];
-    all.iter().flat_map(Policy::objects).collect()
+    }
 }
 
 /// The old way to say how secrets are mirrored, in an HSMDevice or a pool.

@@ -82,7 +82,8 @@ pub struct Discovery {
     /// Device files by their path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_path: Option<DevicePath>,
-    /// Every device that is known to be of this type, or that calls itself a smart card.
+    /// Every device that is known to be of this type, or that calls itself a smart card. An HSMDevice that says nothing at all of
+    /// discovery looks for these, too.
     pub auto_discovery: bool,
     /// Tokens that no bus shows, such as those of SoftHSM or of a network HSM.
     #[serde(rename = "static", skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ use crate::credentials::{Office, record_key, so_pin};
 use crate::devices::report;
 use crate::error::{HsmError, try_again};
 use crate::pki::Lives;
+use crate::seen::agent_pod;
 use crate::world::World;
 
 /// Its field manager.
@@ -123,15 +124,9 @@ impl AgentObjects {
         let device = label_value(key.name());
         let mut pods = Vec::new();
         self.world.pods.for_each(|pod| {
-            let (meta, value) = (&pod.meta, &pod.value);
-            let here = meta.object.namespace() == key.namespace();
-            if here && meta.labels.get(DEVICE_LABEL) == Some(&device) {
-                pods.push(AgentPod {
-                    meta: meta.clone(),
-                    node: value.node.clone(),
-                    phase: value.phase.clone(),
-                    reason: value.reason.clone(),
-                });
+            let here = pod.meta.object.namespace() == key.namespace();
+            if here && pod.meta.labels.get(DEVICE_LABEL) == Some(&device) {
+                pods.push(agent_pod(pod));
             }
         });
         pods.sort_by(|one, other| one.meta.object.cmp(&other.meta.object));

@@ -63,12 +63,7 @@ pub(crate) fn feeds(
             pools,
             pools_of(devices_of(world), world),
         ),
-        on(
-            "hsm-pod-pools",
-            pods_for_pools,
-            pools,
-            pools_of(devices_of_pod(world), world),
-        ),
+        on("hsm-pod-pools", pods_for_pools, pools, pools_of_pod(world)),
         on("hsm-pod-agents", pods_for_agents, agents, devices_of_pod(world)),
         on(
             "hsm-record-pools",
@@ -103,6 +98,16 @@ fn devices_of_pod(world: &World) -> impl Fn(&Meta) -> Keys + Send + 'static {
         let all = world.all_devices().into_iter();
         all.filter(|device| device.namespace() == namespace && Some(&label_value(device.name())) == label)
             .collect()
+    }
+}
+
+/// The pools that a pod is for, and those that wait until it has ended.
+fn pools_of_pod(world: &World) -> impl Fn(&Meta) -> Keys + Send + 'static {
+    let (its_own, world) = (pools_of(devices_of_pod(world), world), world.clone());
+    move |pod| {
+        let mut keys = its_own(pod);
+        keys.extend(world.pools_awaiting(pod));
+        keys
     }
 }
 

@@ -52,6 +52,7 @@ impl Controller for Pools {
             devices,
             claims: self.world.claims(&wanted),
             records: self.world.records_of(&wanted),
+            running: self.world.running(&pool),
             consents,
         }))
     }

@@ -4,18 +4,25 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use trustplane_api::hsm::record::{Record, STATE};
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
+use trustplane_hsm_core::decide::AgentPod;
 use trustplane_hsm_core::objects::APP_LABEL;
-use trustplane_kit::watch::{Payload, Project, ProjectError};
+use trustplane_kit::watch::{Payload, Project, ProjectError, Watched};
 use trustplane_plan::{Meta, ObjectRef};
 
 /// What is kept of an HSMDevice.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SeenDevice {
-    pub spec: HsmDeviceSpec,
+    /// What it wants, if that can be read: one of which that is not known is still there, and so is what it holds.
+    #[serde(default, deserialize_with = "readable")]
+    pub spec: Option<HsmDeviceSpec>,
+}
+
+fn readable<'de, D: Deserializer<'de>>(spec: D) -> Result<Option<HsmDeviceSpec>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(spec)?).ok())
 }
 
 /// What is kept of a pool.
@@ -93,6 +100,16 @@ impl SeenPod {
     /// Where it can be reached.
     pub fn address(&self) -> Option<IpAddr> {
         self.ip.filter(|_| self.phase == "Running")
+    }
+}
+
+/// A pod, in the way that decisions look at those of agents.
+pub(crate) fn agent_pod(pod: &Watched<SeenPod>) -> AgentPod {
+    AgentPod {
+        meta: pod.meta.clone(),
+        node: pod.value.node.clone(),
+        phase: pod.value.phase.clone(),
+        reason: pod.value.reason.clone(),
     }
 }
 

@@ -8,12 +8,12 @@ use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DEVICE, POOL};
 use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
-use trustplane_hsm_core::device::read;
+use trustplane_hsm_core::device::{Faults, read};
 use trustplane_hsm_core::objects::{
-    AGENT, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING, SECRET,
-    SERVICE_ACCOUNT, is_for, label_value, mark,
+    AGENT, APP_LABEL, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING,
+    SECRET, SERVICE_ACCOUNT, is_for, label_value, mark,
 };
-use trustplane_hsm_core::pool::{Claim, concerns, device_names};
+use trustplane_hsm_core::pool::{Claim, awaited, concerns, device_names};
 use trustplane_hsm_core::rules::Rules;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::manager::Workbench;
@@ -21,7 +21,7 @@ use trustplane_kit::watch::{Metadata, Slim, Store, Subscription, WatchSpec, Watc
 use trustplane_plan::{Keep, Kind, Meta, ObjectRef};
 
 use crate::error::HsmError;
-use crate::seen::{Pods, SeenDaemonSet, SeenDevice, SeenPod, SeenPool, SeenRecord};
+use crate::seen::{Pods, SeenDaemonSet, SeenDevice, SeenPod, SeenPool, SeenRecord, agent_pod};
 use crate::{agents, devices};
 
 /// So many characters of an agent's name tell its HSMDevice; those behind may be cut.
@@ -102,9 +102,12 @@ impl World {
     fn view(&self, device: &Watched<SeenDevice>) -> DeviceView {
         let object = &device.meta.object;
         let namespace = object.namespace().unwrap_or_default();
-        let spec = &device.value.spec;
+        let spec = device.value.spec.as_ref();
+        let unreadable = || Err(Faults::unreadable());
         DeviceView {
-            read: read(namespace, object.name(), spec, &self.rules),
+            read: spec.map_or_else(unreadable, |spec| {
+                read(namespace, object.name(), spec, &self.rules)
+            }),
             meta: device.meta.clone(),
         }
     }
@@ -260,10 +263,35 @@ impl World {
                 .into_iter()
                 .filter(|device| !but.contains(device));
             let devices = devices.filter_map(|device| self.devices.get(&device));
-            claims.extend(devices.map(|device| Claim::of(&device.meta, &status)));
+            claims.extend(devices.map(|device| Claim::of(&self.view(&device), &status)));
         });
         claims.sort_by(|one, other| (&one.device, &one.tokens).cmp(&(&other.device, &other.tokens)));
         claims
+    }
+
+    /// Of the agents that a pool waits for, those of which a pod may run.
+    pub fn running(&self, pool: &Watched<SeenPool>) -> BTreeSet<ObjectRef> {
+        let mut agents = awaited(&pool_view(pool).status);
+        agents.retain(|agent| {
+            let pods = self.pods.under(agent);
+            pods.iter().any(|pod| agent_pod(pod).may_run(agent))
+        });
+        agents
+    }
+
+    /// The pools that wait for the agent of a pod.
+    pub fn pools_awaiting(&self, pod: &Meta) -> BTreeSet<ObjectRef> {
+        let mut keys = BTreeSet::new();
+        let Some(agent) = pod.labels.get(APP_LABEL) else {
+            return keys;
+        };
+        let agent = ObjectRef::new(pod.object.namespace(), agent);
+        self.pools.for_each(|pool| {
+            if awaited(&pool_view(pool).status).contains(&agent) {
+                keys.insert(pool.meta.object.clone());
+            }
+        });
+        keys
     }
 
     /// The names of pools that are for any of these HSMDevices.

@@ -6,6 +6,7 @@ use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Client, CustomResourceExt, Resource};
 use serde_json::{Value, json};
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmSecret, admission};
+use trustplane_hsm_core::examples::{profiles, senseless_selectors};
 use trustplane_testkit::{ControlPlane, DEADLINE, Door, Sandbox, until};
 
 async fn door<K: Resource<DynamicType = ()>>(sandbox: &Sandbox) -> Result<Door> {
@@ -110,6 +111,11 @@ async fn devices_of_every_generation_are_taken() -> Result<()> {
     door.takes(json!({"deviceType": "PicoHSM", "discovery": path}))
         .await?;
     // What is new.
+    for limits in profiles() {
+        let pkcs11 = json!({"limits": limits, "passInterval": 5});
+        door.takes(json!({"deviceType": "PicoHSM", "pkcs11": pkcs11}))
+            .await?;
+    }
     door.takes(
         json!({"deviceType": "SoftHSM", "pkcs11": {"exclusive": true}, "discovery": {"static": [{
             "name": "a", "nodeName": "node-1.example.org", "tokenLabel": "dev a", "libraryPath": "/usr/lib/softhsm/libsofthsm2.so",
@@ -125,31 +131,7 @@ async fn a_device_that_makes_no_sense_is_refused() -> Result<()> {
     let sandbox = Sandbox::new("devices").await?;
     let door = door::<HsmDevice>(&sandbox).await?;
     with_policies(&sandbox, &door).await?;
-    let shape =
-        "spec.discovery.usb: must be an object with vendorId and productId, or a list of 1 to 64 of them";
-    let fields = "spec.discovery.usb: each must have the fields vendorId and productId";
-    let vendor = "spec.discovery.usb.vendorId: must be four hexadecimal digits";
-    let product = "spec.discovery.usb.productId: must be four hexadecimal digits";
-    let good = json!({"vendorId": "20a0", "productId": "4230"});
-    for (selector, why) in [
-        (json!([]), shape),
-        (json!(vec![good.clone(); 65]), shape),
-        (json!("20a0:4230"), fields),
-        (json!([good, "20a0:4230"]), fields),
-        (json!({"vendorId": "20a0"}), fields),
-        (json!([good, {"vendorId": "20a0", "productId": 4230}]), fields),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serial": "1"}),
-            fields,
-        ),
-        (json!({"vendorId": "0x20a0", "productId": "4230"}), vendor),
-        (json!({"vendorId": "20a", "productId": "4230"}), vendor),
-        (json!([good, {"vendorId": "20a0", "productId": "423g"}]), product),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": "x".repeat(129)}),
-            "spec.discovery.usb.serialNumber: must have at most 128 characters",
-        ),
-    ] {
+    for (selector, _, why) in senseless_selectors() {
         door.refuses(usb(selector), why).await?;
     }
     let token = |token: Value| json!({"deviceType": "SoftHSM", "discovery": {"static": [token]}});
@@ -160,7 +142,7 @@ async fn a_device_that_makes_no_sense_is_refused() -> Result<()> {
     };
     let at = |field: &str| format!("spec.discovery.static[0].{field}");
     let mut both = token(json!({"name": "a", "tokenLabel": "a"}));
-    both["discovery"]["usb"] = good.clone();
+    both["discovery"]["usb"] = json!({"vendorId": "20a0", "productId": "4230"});
     for (spec, why) in [
         (json!({}), "spec.deviceType".to_owned()),
         (json!({"deviceType": ""}), "spec.deviceType".to_owned()),
@@ -214,6 +196,14 @@ async fn a_device_that_makes_no_sense_is_refused() -> Result<()> {
         (
             json!({"deviceType": "A", "pkcs11": {"pinSecret": {"name": "p"}}}),
             "spec.pkcs11.pinSecret.key".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "pkcs11": {"limits": "endless"}}),
+            "must be software, opensc, opensc-64".to_owned(),
+        ),
+        (
+            json!({"deviceType": "A", "pkcs11": {"passInterval": 4}}),
+            "spec.pkcs11.passInterval".to_owned(),
         ),
     ] {
         door.refuses(spec, &why).await?;
@@ -345,6 +335,16 @@ async fn fields_that_are_no_longer_wanted_are_warned_of() -> Result<()> {
     .await?;
     let new = usb(json!([good]));
     assert_eq!(warned_of(&sandbox, &door, "hsmdevices", &new).await?, "");
+    let auto = json!({"deviceType": "PicoHSM"});
+    assert_eq!(warned_of(&sandbox, &door, "hsmdevices", &auto).await?, "");
+    for off in [json!({}), json!({"autoDiscovery": false})] {
+        let off = json!({"deviceType": "PicoHSM", "discovery": off});
+        let told = warned_of(&sandbox, &door, "hsmdevices", &off).await?;
+        assert!(
+            told.contains("spec.discovery names nothing to look for"),
+            "{told}"
+        );
+    }
     for field in [
         "spec.discovery.usb as an object is deprecated",
         "spec.pkcs11LibraryPath is deprecated",

@@ -16,6 +16,9 @@ use crate::usb::{AutoMatch, PathMatch, Pattern, Selection};
 
 pub use fixed::Fixed;
 
+/// What is said of an HSMDevice that finds no token. The API server warns in the same words.
+const NOTHING: &str = "spec.discovery names nothing to look for, so no token is found: set usb, devicePath, static or autoDiscovery";
+
 /// An HSMDevice that can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -89,6 +92,13 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Of one that says what this version does not understand: the whole of it is one fault.
+    pub fn unreadable() -> Self {
+        let mut faults = Self::default();
+        faults.add("spec", "cannot be read by this version");
+        faults
+    }
+
     /// The faults, one line each.
     pub fn texts(&self) -> &[String] {
         &self.texts
@@ -183,8 +193,13 @@ impl Reader<'_> {
     }
 
     fn search(&mut self, spec: &HsmDeviceSpec, device_type: &str, library: Option<&str>) -> Search {
+        // Only one that says nothing at all of discovery looks for its type: whoever says `autoDiscovery: false` means it.
         let Some(discovery) = &spec.discovery else {
-            return Search::Nodes(self.selection(&Discovery::default(), spec, device_type));
+            let auto = Discovery {
+                auto_discovery: true,
+                ..Discovery::default()
+            };
+            return Search::Nodes(self.selection(&auto, spec, device_type));
         };
         let Some(tokens) = &discovery.fixed else {
             return Search::Nodes(self.selection(discovery, spec, device_type));
@@ -216,14 +231,17 @@ impl Reader<'_> {
                 permissions: path.permissions.clone(),
             }
         });
-        // A discovery that names nothing is as good as none.
-        let auto = discovery.auto_discovery || (discovery.usb.is_none() && path.is_none());
-        Selection {
+        let auto = discovery.auto_discovery;
+        let selection = Selection {
             usb,
             path,
             auto: auto.then(|| AutoMatch::of_type(device_type)),
             max_devices: u32::try_from(spec.max_devices).ok().filter(|max| *max > 0),
+        };
+        if selection.is_empty() && discovery.usb.is_none() {
+            self.warnings.push(NOTHING.to_owned());
         }
+        selection
     }
 
     fn node_selector(&mut self, selector: &BTreeMap<String, String>) {

@@ -29,7 +29,7 @@ pub fn labels(device: &str) -> [(&'static str, String); 3] {
     ]
 }
 
-/// The DaemonSet; none for static tokens.
+/// The DaemonSet; none for static tokens, and none where nothing is looked for.
 ///
 /// It runs as root, without any capability: the directory of device plugins belongs to root on every node, and a socket has to be
 /// made in it. In test mode it has nothing of the node, and so needs no root.
@@ -43,6 +43,9 @@ pub fn manifest(
     let Search::Nodes(selection) = &device.search else {
         return None;
     };
+    if selection.is_empty() {
+        return None;
+    }
     let mut spec = pod_spec(
         rules,
         &rules.discovery_account,

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus};
-use trustplane_plan::{Meta, ObjectRef, Owner};
+use trustplane_plan::{ObjectRef, Owner};
 
 use crate::decide::DeviceView;
 use crate::usb::serial_key;
 
 pub(crate) use identity::Double;
-pub use identity::{Identity, Met, concerns};
-pub(crate) use merge::Conflict;
+pub use identity::{Identity, Met, awaited, concerns};
+pub(crate) use merge::{Conflict, Rival};
 pub(crate) use past::{Past, whole_second};
 pub(crate) use picture::{Picture, Sighting, Situation};
 pub(crate) use report::bounded;
@@ -87,11 +87,14 @@ pub struct Claim {
     pub tokens: BTreeSet<(String, String)>,
     /// The tokens that its agents have met.
     pub met: BTreeSet<Met>,
+    /// Whether it is faulty. Its agents go on until it makes sense again, so what they have met is theirs before anybody's.
+    pub faulty: bool,
 }
 
 impl Claim {
     /// What an HSMDevice holds by the status of a pool that is for it.
-    pub fn of(device: &Meta, status: &HsmPoolStatus) -> Self {
+    pub fn of(view: &DeviceView, status: &HsmPoolStatus) -> Self {
+        let device = &view.meta;
         // One whose node is not heard for a moment is still its own.
         let is_its_own = |token: &&AggregatedDevice| {
             (token.available || past::is_unheard(token))
@@ -112,6 +115,7 @@ impl Claim {
                 .filter_map(place)
                 .collect(),
             met: Met::all_of(device.object.name(), status),
+            faulty: view.read.is_err(),
         }
     }
 }
@@ -124,6 +128,8 @@ pub mod info {
     pub const MOVED_TO: &str = "moved-to";
     /// The HSMDevice that a token belongs to, because it is older than the one of the pool.
     pub const CLAIMED_BY: &str = "claimed-by";
+    /// What that one calls it, where it has another name there.
+    pub const CLAIMED_AS: &str = "claimed-as";
     /// Its node has not said that it is gone, and is not heard.
     pub const UNHEARD: &str = "unheard";
     /// How many tokens of a node have the same serial number.
@@ -146,10 +152,11 @@ pub mod info {
     pub const STATIC: &str = "static";
 
     /// All that only we say.
-    pub const OURS: [&str; 11] = [
+    pub const OURS: [&str; 12] = [
         DEVICE,
         MOVED_TO,
         CLAIMED_BY,
+        CLAIMED_AS,
         UNHEARD,
         DUPLICATE,
         TOKEN_SERIAL,

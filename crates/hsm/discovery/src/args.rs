@@ -39,8 +39,8 @@ pub struct DiscoveryArgs {
     #[arg(long, value_name = "NAME")]
     pub device_name: String,
     /// What to look for, as JSON: usb (a list of vendor, product, serial), path (glob, permissions), auto (ids, ccid),
-    /// maxDevices. Without any of them: everything that calls itself a smart card
-    #[arg(long, value_name = "JSON", default_value = "{}", value_parser = selection)]
+    /// maxDevices
+    #[arg(long, value_name = "JSON", default_value = r#"{"auto":{"ccid":true}}"#, value_parser = selection)]
     pub selection: Selection,
     /// The resource that all tokens of the type are offered as
     #[arg(long, value_name = "RESOURCE", value_parser = resource)]
@@ -79,7 +79,10 @@ fn selection(text: &str) -> Result<Selection, String> {
     if let Some(path) = &selection.path {
         Pattern::parse(&path.glob).map_err(|error| format!("path.glob {error}"))?;
     }
-    Ok(selection)
+    match selection.is_empty() {
+        true => Err("names nothing to look for".to_owned()),
+        false => Ok(selection),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -148,13 +151,18 @@ mod tests {
         assert_eq!(discovery.grace_period, Duration::from_secs(60));
         assert_eq!(discovery.sysfs_root, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(
-            discovery.dev_root,
-            [PathBuf::from("/host/dev"), PathBuf::from("/dev")]
-        );
-        assert_eq!(
             (discovery.node_name.as_str(), discovery.pod_uid.as_str()),
             ("n1", "1-2-3")
         );
+    }
+
+    #[test]
+    fn without_a_word_smart_cards_are_looked_for_under_host_first_and_then_plainly() {
+        let discovery = parse(&[]).unwrap().discovery;
+        assert!(discovery.selection.auto.is_some_and(|auto| auto.ccid));
+        let paths = |paths: [&str; 2]| paths.map(PathBuf::from);
+        assert_eq!(discovery.sysfs_root, paths(["/host/sys", "/sys"]));
+        assert_eq!(discovery.dev_root, paths(["/host/dev", "/dev"]));
     }
 
     #[test]
@@ -163,6 +171,8 @@ mod tests {
             r#"--selection={"usb":[{"vendor":"20g0","product":"4230"}]}"#,
             r#"--selection={"path":{"glob":"/etc/*"}}"#,
             "--selection=[",
+            "--selection={}",
+            r#"--selection={"maxDevices":3}"#,
             "--grace-period=0",
             "--grace-period=5m",
         ] {

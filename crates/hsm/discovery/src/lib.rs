@@ -3,7 +3,8 @@
 //! - [`eye`]: one look at sysfs and at device files, below roots that can be set. Nothing that stands there does harm.
 //! - [`uevent`]: what the kernel says when a device comes or goes. It makes a look come sooner.
 //! - [`watch`]: looks again and again, and keeps one picture of it all.
-//! - [`report`]: writes the picture into an annotation of our own [`pod`], and nothing else anywhere.
+//! - [`report`]: writes the picture into an annotation of our own [`pod`], and into no other object.
+//! - [`memory`]: keeps the picture on the node as well, for the pod that comes after this one.
 //! - [`plugin`]: offers the tokens to kubelet, so that a pod gets the device file of its token and no other.
 //!
 //! What is decided is decided in `trustplane_hsm_core::usb`, without files and clocks. The process is told what to look for by
@@ -16,6 +17,7 @@ pub mod eye;
 mod fake;
 mod files;
 mod glob;
+pub mod memory;
 mod metrics;
 pub mod plugin;
 pub mod pod;

@@ -13,7 +13,7 @@ mod share;
 mod wake;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -142,11 +142,11 @@ impl Plugin {
         tasks.spawn(endpoint.run(stop.clone()));
         Offered { offers, stop }
     }
+}
 
-    /// Where locks and files of our own are. Kubelet clears sockets out of its directory, and leaves directories alone.
-    fn state_dir(&self) -> PathBuf {
-        self.dir.join("hsm.j5t.io")
-    }
+/// Where locks and files of our own are. Kubelet clears sockets out of its directory, and leaves directories alone.
+pub(crate) fn state_dir(plugins: &Path) -> PathBuf {
+    plugins.join("hsm.j5t.io")
 }
 
 /// Waits until a task breaks. Those that have ended as they were told are passed over.

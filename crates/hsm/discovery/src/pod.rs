@@ -7,8 +7,9 @@ use kube::api::{Patch, PatchParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use trustplane_api::hsm::DeviceReport;
+use trustplane_api::hsm::ReportedDevice;
 use trustplane_api::hsm::names::REPORT_ANNOTATION;
+use trustplane_hsm_core::usb::report::Reporter;
 
 use crate::report::Sink;
 
@@ -53,15 +54,14 @@ impl OwnPod {
 
     /// What an earlier process of this pod has reported. We may not read the pod; but the answer to a patch is the pod, and this one
     /// changes nothing.
-    pub async fn earlier(&self, device: &str) -> Result<Option<DeviceReport>, PodError> {
+    pub async fn earlier(&self, reporter: &Reporter) -> Result<Option<Vec<ReportedDevice>>, PodError> {
         let pod = self.patch(json!({})).await?;
         let text = pod
             .metadata
             .annotations
             .unwrap_or_default()
             .remove(REPORT_ANNOTATION);
-        let report = text.and_then(|text| serde_json::from_str::<DeviceReport>(&text).ok());
-        Ok(report.filter(|report| report.hsm_device_name == device))
+        Ok(text.and_then(|text| reporter.recall(&text)))
     }
 
     async fn patch(&self, mut metadata: Value) -> Result<PartialObjectMeta<Pod>, PodError> {

@@ -18,8 +18,9 @@ use trustplane_process::supervise::SupervisorError;
 
 use crate::args::{Arguments, DiscoveryArgs};
 use crate::eye::Eye;
+use crate::memory::Memory;
 use crate::metrics::Counts;
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, state_dir};
 use crate::pod::OwnPod;
 use crate::report::Herald;
 use crate::uevent::Kernel;
@@ -84,15 +85,18 @@ async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(
 
     let grace = SignedDuration::try_from(told.grace_period).unwrap_or(SignedDuration::MAX);
     let mut tracker = Tracker::new(told.selection.limit(), grace);
-    resume(&mut tracker, &pod, &told.device_name).await;
+    let reporter = Reporter {
+        device: told.device_name.clone(),
+        node: told.node_name.clone(),
+    };
+    let state = state_dir(&told.plugin_dir);
+    let memory = Memory::new(&state, &told.pod_namespace, reporter.clone(), &told.pod_uid);
+    resume(&mut tracker, &pod, &reporter, &memory).await;
     let heartbeat = frame.liveness().heartbeat("look", LONGEST_LOOK);
     let watcher = Watcher::new(eye, tracker, Arc::new(SystemClock), counts.clone()).beating(heartbeat);
 
     let herald = Herald {
-        reporter: Reporter {
-            device: told.device_name.clone(),
-            node: told.node_name.clone(),
-        },
+        reporter,
         sink: pod,
         cadence: Cadence::new(told.grace_period),
         backoff: Backoff::default(),
@@ -111,19 +115,32 @@ async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(
     };
     let check = frame.readiness().check("report");
     let (supervisor, shutdown) = (frame.supervisor(), frame.shutdown());
-    let (pictures, offered) = (watcher.picture(), watcher.picture());
+    let (pictures, offered, kept) = (watcher.picture(), watcher.picture(), watcher.picture());
     supervisor.spawn("report", herald.run(pictures, Some(check), shutdown.token()));
     supervisor.spawn("plugin", plugin.run(offered, shutdown.token()));
+    supervisor.spawn(
+        "memory",
+        memory.run(kept, Arc::new(SystemClock), shutdown.token()),
+    );
     supervisor.spawn("watch", watcher.run(Kernel, shutdown.token()));
     Ok(())
 }
 
-/// Goes on where an earlier process of this pod ended. Without it lost tokens are forgotten, which is no reason not to start.
-async fn resume(tracker: &mut Tracker, pod: &OwnPod, device: &str) {
-    match tokio::time::timeout(EARLIER, pod.earlier(device)).await {
-        Ok(Ok(Some(report))) => tracker.restore(&report.discovered_devices, Timestamp::now()),
-        Ok(Ok(None)) => {}
-        Ok(Err(error)) => tracing::info!(%error, "starts without an earlier report"),
-        Err(_) => tracing::info!("starts without an earlier report: no answer"),
+/// Goes on where an earlier process of this pod ended, or else the pod before it. Without either, lost tokens are forgotten, which is
+/// no reason not to start.
+async fn resume(tracker: &mut Tracker, pod: &OwnPod, reporter: &Reporter, memory: &Memory) {
+    let earlier = match tokio::time::timeout(EARLIER, pod.earlier(reporter)).await {
+        Ok(Ok(earlier)) => earlier,
+        Ok(Err(error)) => {
+            tracing::info!(%error, "starts without an earlier report");
+            None
+        }
+        Err(_) => {
+            tracing::info!("starts without an earlier report: no answer");
+            None
+        }
+    };
+    if let Some(known) = earlier.or_else(|| memory.recall()) {
+        tracker.restore(&known, Timestamp::now());
     }
 }

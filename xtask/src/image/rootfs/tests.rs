@@ -147,6 +147,13 @@ fn everything_in_the_agents_image_links_to_what_is_in_the_image() {
         let said = run::output(image.loader().arg(image.path(program)).arg("--version")).unwrap();
         assert!(said.contains(says), "{program}: {said}");
     }
+    // What is loaded by its path: OpenSC's module by us, the driver by pcscd. A link would do for both.
+    let triplet = objects::triplet();
+    let driver = "/usr/lib/pcsc/drivers/ifd-ccid.bundle/Contents/Linux/libccid.so";
+    for loaded in [&*format!("/usr/lib/{triplet}/opensc-pkcs11.so"), driver] {
+        let file = fs::canonicalize(image.path(loaded)).unwrap();
+        assert!(objects::is_object(&file).unwrap(), "{loaded}");
+    }
     assert!(
         image
             .packages

@@ -2,9 +2,13 @@
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
+use trustplane_api::hsm::HsmPool;
+use trustplane_testkit::{DEADLINE, Select, eventually};
 
+use crate::quiet::looked_at;
 use crate::stage::{Stage, device, fixed, remove_device};
 
 /// What an agent writes down of the token that it has met.
@@ -18,7 +22,8 @@ async fn meets(stage: &Stage, agent: &str, serial: &str) -> Result<()> {
 
 #[tokio::test]
 async fn two_devices_that_name_one_token_are_in_conflict_and_the_younger_does_not_serve_it() -> Result<()> {
-    let stage = Stage::new("same").await?;
+    let mut stage = Stage::new("same").await?;
+    let looks = stage.count_looks();
     let (_, running) = stage.start("first").await?;
     let one = || fixed(json!([{ "name": "one", "tokenLabel": "one" }]));
     // Made within a second of each other, so their names decide.
@@ -42,7 +47,26 @@ async fn two_devices_that_name_one_token_are_in_conflict_and_the_younger_does_no
     assert_eq!(claimed.get("claimed-by"), Some(&first));
     // What it has met is known as before, so it does not come back before the other one has gone.
     stage.api::<ConfigMap>().get("hsm-agent-b-one").await?;
+    // Nor before its pod has ended, which goes on for a while, as one whose node does not answer.
+    let pods = stage.api::<Pod>();
+    let ours = Select::default().labels("app=hsm-agent-a-one");
+    let own = eventually(&pods, &ours, DEADLINE, |found| found.keys().next().cloned()).await?;
+    let finalizers = |names: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": names } }));
+    let hand = PatchParams::default();
+    pods.patch(&own, &hand, &finalizers(&["test.trustplane.io/runs"]))
+        .await?;
     remove_device(&stage.sandbox, "a").await?;
+    stage.gone::<HsmPool>("a-pool").await?;
+    stage.gone::<Deployment>("hsm-agent-a-one").await?;
+    looked_at(&looks, 30).await?;
+    assert!(
+        stage
+            .api::<Deployment>()
+            .get_opt("hsm-agent-b-one")
+            .await?
+            .is_none()
+    );
+    pods.patch(&own, &hand, &finalizers(&[])).await?;
     stage.there::<Deployment>("hsm-agent-b-one").await?;
     stage.kill(running).await
 }

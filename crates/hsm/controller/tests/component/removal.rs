@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
-use trustplane_api::hsm::{HsmDevice, HsmPool};
+use trustplane_api::hsm::{HsmDevice, HsmPool, HsmPoolStatus};
 use trustplane_hsm_controller::kinds;
 use trustplane_kit::controller::Options;
 use trustplane_plan::FINGERPRINT;
@@ -78,11 +78,20 @@ async fn a_device_that_cannot_be_read_is_not_taken_for_one_that_is_gone() -> Res
     );
     let other = Patch::Merge(json!({ "spec": { "deviceType": ["PicoHSM", "YubiHSM"] } }));
     devices.patch("soft", &PatchParams::default(), &other).await?;
+    let kept = |status: &HsmPoolStatus| {
+        let told = status.conditions.iter();
+        let mut told =
+            told.filter(|condition| condition.type_ == "InvalidDevice" && condition.status == "True");
+        status.available_devices == 1
+            && told.any(|told| told.message == "spec: cannot be read by this version")
+    };
+    stage.pool("soft-pool", kept).await?;
     looked_at(&looks, 30).await?;
     // One that starts knows nothing else of it.
     stage.kill(running).await?;
     let (_, running) = stage.start("second").await?;
     looked_at(&looks, 30).await?;
+    stage.pool("soft-pool", kept).await?;
     let after = roles.get(&name).await?.metadata;
     assert_eq!((after.uid, after.deletion_timestamp), (before.metadata.uid, None));
     // Once it is gone, so is the rest.

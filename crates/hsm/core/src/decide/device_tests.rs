@@ -96,16 +96,27 @@ fn the_daemon_set_has_no_more_than_it_must_read() {
         json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}})
     );
     assert_eq!(pod["serviceAccountName"], "trustplane-discovery");
-    let mounts = &container["volumeMounts"];
+    let plugins = "/var/lib/kubelet/device-plugins";
     assert_eq!(
-        mounts[0],
-        json!({"name": "sys", "mountPath": "/host/sys", "readOnly": true})
+        container["volumeMounts"],
+        json!([
+            {"name": "sys", "mountPath": "/host/sys", "readOnly": true},
+            {"name": "dev", "mountPath": "/host/dev", "readOnly": true},
+            {"name": "device-plugins", "mountPath": plugins},
+        ])
     );
     assert_eq!(
-        mounts[1],
-        json!({"name": "dev", "mountPath": "/host/dev", "readOnly": true})
+        pod["volumes"],
+        json!([
+            {"name": "sys", "hostPath": {"path": "/sys", "type": "Directory"}},
+            {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
+            {"name": "device-plugins", "hostPath": {"path": plugins, "type": "Directory"}},
+        ])
     );
-    assert_eq!(pod["volumes"][0]["hostPath"]["path"], "/sys");
+    for of_node in ["hostNetwork", "hostPID", "hostIPC", "initContainers"] {
+        assert_eq!(pod.get(of_node), None, "{of_node}");
+    }
+    assert_eq!(pod["containers"].as_array().map(Vec::len), Some(1));
     assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
     assert_eq!(
@@ -212,11 +223,14 @@ fn w17_in_test_mode_every_mount_has_its_volume_and_nothing_is_of_the_node() {
 }
 
 #[test]
-fn static_tokens_need_no_daemon_set() {
+fn static_tokens_and_a_discovery_that_is_switched_off_need_no_daemon_set() {
     let mut cluster = Cluster::default();
     let mut rest = after(&input(&pico()), &mut cluster);
-    rest.device = view("hsm", "pico", &soft(json!([{"name": "a", "tokenLabel": "a"}])));
     let wanted = "delete DaemonSet hsm/pico-discovery (uid uid-DaemonSet hsm/pico-discovery)";
+    let off = spec(json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": false}}));
+    rest.device = view("hsm", "pico", &off);
+    assert_eq!(steps(&decide(&rest)), [wanted]);
+    rest.device = view("hsm", "pico", &soft(json!([{"name": "a", "tokenLabel": "a"}])));
     assert_eq!(steps(&decide(&rest)), [wanted]);
     rest.complete = false;
     assert_eq!(steps(&decide(&rest)), [""; 0]);

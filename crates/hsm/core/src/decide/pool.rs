@@ -3,13 +3,15 @@
 mod problems;
 mod sharing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
 use trustplane_api::hsm::record::{AgentPhase, Record};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
-use trustplane_plan::{ConditionStatus, Conditions, Meta, Note, Plan, Severity, Status, Step, Target};
+use trustplane_plan::{
+    ConditionStatus, Conditions, Meta, Note, ObjectRef, Plan, Severity, Status, Step, Target,
+};
 
 use crate::consent::Consent;
 use crate::device::{Device, Search};
@@ -36,6 +38,9 @@ pub struct PoolInput {
     pub claims: Vec<Claim>,
     /// The records of agents of these HSMDevices that could be read, by the name of the agent.
     pub records: BTreeMap<String, Record>,
+    /// The agents that the pool waits for ([`awaited`](crate::pool::awaited)), as far as a pod of theirs may run
+    /// ([`AgentPod::may_run`](crate::decide::AgentPod::may_run)).
+    pub running: BTreeSet<ObjectRef>,
     /// Whether the agents of these HSMDevices may read their PIN, by the name of the HSMDevice.
     pub consents: BTreeMap<String, Consent>,
 }
@@ -68,6 +73,7 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
         devices: &input.devices,
         claims: &claims,
         records: &input.records,
+        running: &input.running,
         past: &past,
         grace: grace_period(&input.spec),
         now,
@@ -139,7 +145,10 @@ impl Round<'_> {
         ledger.problem("DeviceWarning", "Warning", &self.warnings());
         let conflicts = [self.conflicts(), self.doubles()].concat();
         ledger.problem("Conflict", "Claimed", &conflicts);
-        ledger.problem("DuplicateSerial", "Duplicate", &self.duplicates());
+        let duplicates = [self.duplicates(), self.rivals()].concat();
+        ledger.problem("DuplicateSerial", "Duplicate", &duplicates);
+        let left_out = self.left_out(&status.aggregated_devices);
+        ledger.problem("TokensLeftOut", "TooMany", &left_out);
         ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
         notes.extend(ledger.notes);

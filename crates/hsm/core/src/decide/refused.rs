@@ -1,7 +1,7 @@
 //! Which pods of agents are removed because nobody else does.
 
 use trustplane_api::hsm::names::DEVICE_LABEL;
-use trustplane_plan::{Delete, Meta, Step};
+use trustplane_plan::{Delete, Meta, ObjectRef, Step};
 
 use super::{AgentAction, AgentsInput};
 use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, DEPLOYMENT, POD, is_for, label_value};
@@ -20,6 +20,17 @@ pub struct AgentPod {
     pub phase: String,
     /// `status.reason`.
     pub reason: Option<String>,
+}
+
+impl AgentPod {
+    /// Whether it is a pod of this agent, and has not ended. Anybody can copy labels, so its owner has to fit as well.
+    pub fn may_run(&self, agent: &ObjectRef) -> bool {
+        let ended = matches!(self.phase.as_str(), "Succeeded" | "Failed");
+        let here = self.meta.object.namespace() == agent.namespace();
+        let label = self.meta.labels.get(APP_LABEL);
+        let labelled = label.is_some_and(|label| label == agent.name());
+        !ended && here && labelled && is_replica(&self.meta, agent.name())
+    }
 }
 
 /// Removes the pods of agents that the kubelet has refused.
@@ -51,7 +62,7 @@ fn is_agents(pod: &AgentPod, input: &AgentsInput) -> bool {
 }
 
 /// Whether a pod belongs to a ReplicaSet that has the name of one of this Deployment.
-pub(super) fn is_replica(pod: &Meta, deployment: &str) -> bool {
+fn is_replica(pod: &Meta, deployment: &str) -> bool {
     let prefix = format!("{deployment}-");
     let mut owners = pod.owners.iter().filter(|owner| owner.controller);
     owners.any(|owner| owner.kind == "ReplicaSet" && owner.name.starts_with(&prefix))

@@ -2,7 +2,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::decide::world::{rules, spec};
+use crate::examples::senseless_selectors;
 use crate::usb::{UsbId, UsbMatch};
+
+mod module;
 
 fn device(value: Value) -> Result<Device, Faults> {
     read("hsm", "pico", &spec(value), &rules())
@@ -48,47 +51,7 @@ fn all_generations_of_a_usb_selector_mean_the_same() {
 
 #[test]
 fn a_usb_selector_is_checked_field_by_field() {
-    let shape =
-        "spec.discovery.usb: must be an object with vendorId and productId, or a list of 1 to 64 of them";
-    let good = json!({"vendorId": "20a0", "productId": "4230"});
-    for (selector, fault) in [
-        (json!([]), shape),
-        (json!("20a0:4230"), shape),
-        (json!(7), shape),
-        (Value::Array(vec![good.clone(); 65]), shape),
-        (
-            json!(["20a0"]),
-            "spec.discovery.usb[0]: must be an object with vendorId and productId",
-        ),
-        (
-            json!([good, {"vendorId": "20a", "productId": "4230"}]),
-            "spec.discovery.usb[1].vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "20a0"}),
-            "spec.discovery.usb.productId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": 20, "productId": "4230"}),
-            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "0x20a0", "productId": "4230"}),
-            "spec.discovery.usb.vendorId: must be four hexadecimal digits",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serial": "x"}),
-            "spec.discovery.usb.serial: no such field",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": "x".repeat(129)}),
-            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
-        ),
-        (
-            json!({"vendorId": "20a0", "productId": "4230", "serialNumber": 7}),
-            "spec.discovery.usb.serialNumber: must be a text of at most 128 characters",
-        ),
-    ] {
+    for (selector, fault, _) in senseless_selectors() {
         assert_eq!(faults(usb(selector.clone())), [fault], "{selector}");
     }
 }
@@ -160,7 +123,7 @@ fn a_device_without_discovery_looks_for_its_type() {
     let wanted = Some(AutoMatch::of_type("PicoHSM"));
     assert_eq!(selection(json!({"deviceType": "PicoHSM"})).auto, wanted);
     assert_eq!(
-        selection(json!({"deviceType": "PicoHSM", "discovery": {}})).auto,
+        selection(json!({"deviceType": "PicoHSM", "discovery": null})).auto,
         wanted
     );
     let both = json!({"autoDiscovery": true, "usb": [{"vendorId": "20a0", "productId": "4230"}]});
@@ -172,6 +135,27 @@ fn a_device_without_discovery_looks_for_its_type() {
         (path.path.unwrap().glob.as_str(), path.auto),
         ("/dev/ttyACM*", None)
     );
+}
+
+#[test]
+fn a_discovery_that_is_switched_off_looks_for_nothing_and_is_warned_of() {
+    let wanted = "spec.discovery names nothing to look for, so no token is found: set usb, devicePath, static or autoDiscovery";
+    for discovery in [json!({}), json!({"autoDiscovery": false})] {
+        let off = json!({"deviceType": "PicoHSM", "discovery": discovery});
+        assert!(selection(off.clone()).is_empty(), "{off}");
+        let warnings = device(off).unwrap().warnings;
+        assert!(warnings.iter().any(|warning| warning == wanted), "{warnings:?}");
+    }
+    for on in [
+        json!({"deviceType": "PicoHSM"}),
+        json!({"deviceType": "PicoHSM", "discovery": {"autoDiscovery": true}}),
+        json!({"deviceType": "PicoHSM", "discovery": {"devicePath": {"path": "/dev/a"}}}),
+        usb(json!([{"vendorId": "20a0", "productId": "4230"}])),
+        fixed(json!({})),
+    ] {
+        let warnings = device(on.clone()).unwrap().warnings;
+        assert!(!warnings.iter().any(|warning| warning == wanted), "{on}");
+    }
 }
 
 #[test]
@@ -286,82 +270,12 @@ fn a_static_token_is_checked_field_by_field() {
             json!({"nodeName": "Node 1"}),
             "[0].nodeName: must be the name of a node",
         ),
-        (
-            json!({"environment": [{"name": "LD_PRELOAD", "value": "x"}]}),
-            "[0].environment[0].name: must not change how programs are loaded",
-        ),
-        (
-            json!({"environment": [{"name": "TRUSTPLANE_PIN_FILE", "value": "x"}]}),
-            "[0].environment[0].name: must not change how the agent works",
-        ),
-        (
-            json!({"environment": [{"name": "OPENSC_DEBUG", "value": "9"}]}),
-            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
-        ),
-        (
-            json!({"environment": [{"name": "YUBIHSM_PKCS11_DBG", "value": "1"}]}),
-            "[0].environment[0].name: must not make the module print what it is told, which may be a PIN",
-        ),
-        (
-            json!({"environment": [{"name": "https_proxy", "value": "x"}]}),
-            "[0].environment[0].name: must not change how the agent works",
-        ),
-        (
-            json!({"environment": [{"name": "POD_NAME", "value": "x"}]}),
-            "[0].environment[0].name: must not be one that is set already",
-        ),
-        (
-            json!({"environment": [{"name": "A", "value": "x"}, {"name": "A", "value": "y"}]}),
-            "[0].environment[1].name: must not be one that is set already",
-        ),
-        (
-            json!({"environment": [{"name": "1A", "value": "x"}]}),
-            "[0].environment[0].name: must have letters, digits and underscores, and begin with no digit",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/opt"}]}),
-            "[0].hostDirectories[0].path: the admin has not allowed /opt",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/var/lib/softhsm/../../../etc"}]}),
-            "[0].hostDirectories[0].path: must be a path from the root without '.' and '..'",
-        ),
-        (
-            json!({"hostDirectories": [{"path": "/var/lib/softhsm"}, {"path": "/var/lib/softhsm/"}]}),
-            "[0].hostDirectories[1].path: must be there once",
-        ),
     ] {
         assert_eq!(
             faults(fixed(change.clone())),
             [format!("spec.discovery.static{fault}")],
             "{change}"
         );
-    }
-}
-
-#[test]
-fn a_directory_of_the_node_is_never_in_the_way_of_the_agent() {
-    let everything = Rules {
-        host_directories: vec!["/".to_owned()],
-        ..rules()
-    };
-    for path in [
-        "/etc",
-        "/etc/hsm",
-        "/etc/hsm/tls",
-        "/run",
-        "/var/run/secrets",
-        "/tmp",
-        "/proc/1",
-    ] {
-        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        let faults = read("hsm", "d", &spec, &everything).unwrap_err();
-        let wanted = "spec.discovery.static[0].hostDirectories[0].path: must not be in the way of directories of the agent";
-        assert_eq!(faults.texts(), [wanted], "{path}");
-    }
-    for path in ["/srv/tokens", "/tmp/tokens", "/run/tpm"] {
-        let spec = spec(fixed(json!({"hostDirectories": [{"path": path}]})));
-        assert!(read("hsm", "d", &spec, &everything).is_ok(), "{path}");
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
+use trustplane_plan::ObjectRef;
 
 use super::info;
 use super::merge::{Age, age};
@@ -120,6 +122,9 @@ pub(crate) struct Double {
 /// Who comes first among those that have met a token.
 type Rank = (Age, String);
 
+/// Before everybody: an HSMDevice that is faulty keeps what its agents hold, because nobody stops them.
+const FIRST: Option<Timestamp> = Some(Timestamp::MIN);
+
 /// Settles which of several names has a token that is one. Those on the bus are told apart by their place, so one of the two has
 /// to be static.
 pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> Vec<Double> {
@@ -128,43 +133,98 @@ pub(super) fn settle(sightings: &mut [Sighting], situation: &Situation<'_>) -> V
         .map(|sighting| own(sighting, situation))
         .collect();
     let theirs = situation.claims.iter().flat_map(|claim| {
-        let age = age(claim.created, &claim.device.to_string(), &claim.uid);
+        let created = match claim.faulty {
+            true => FIRST,
+            false => claim.created,
+        };
+        let age = age(created, &claim.device.to_string(), &claim.uid);
         let ranked = move |met: &Met| (met.clone(), (age.clone(), met.token.clone()));
         claim.met.iter().map(ranked)
     });
     let all: Vec<(Met, Rank)> = own.iter().flatten().cloned().chain(theirs).collect();
     let mut doubles = Vec::new();
     for (sighting, own) in sightings.iter_mut().zip(&own) {
-        let Some((met, rank)) = own else { continue };
-        let same = |other: &&(Met, Rank)| {
-            other.0.identity == met.identity && (other.0.fixed || met.fixed) && other.1 < *rank
-        };
-        let first = all.iter().filter(same).min_by_key(|(_, rank)| rank);
-        let Some((first, ((_, holder, _), _))) = first else {
+        let double = own.as_ref().and_then(|own| second(sighting, own, &all));
+        let Some(double) = double.or_else(|| held_back(sighting, own.as_ref(), &all, situation)) else {
             continue;
         };
-        doubles.push(Double {
-            device: sighting.device.clone(),
-            token: met.token.clone(),
-            holder: holder.clone(),
-            same_as: first.token.clone(),
-        });
         sighting.available = false;
-        sighting.info.insert(info::CLAIMED_BY.to_owned(), holder.clone());
+        for (mark, value) in [
+            (info::CLAIMED_BY, &double.holder),
+            (info::CLAIMED_AS, &double.same_as),
+        ] {
+            sighting.info.insert(mark.to_owned(), value.clone());
+        }
+        doubles.push(double);
     }
     doubles
+}
+
+/// What stands against a name for a token: another one that comes first.
+fn second(sighting: &Sighting, (met, rank): &(Met, Rank), all: &[(Met, Rank)]) -> Option<Double> {
+    let same = |other: &&(Met, Rank)| {
+        other.0.identity == met.identity && (other.0.fixed || met.fixed) && other.1 < *rank
+    };
+    let (first, ((_, holder, _), _)) = all.iter().filter(same).min_by_key(|(_, rank)| rank)?;
+    Some(Double {
+        device: sighting.device.clone(),
+        token: met.token.clone(),
+        holder: holder.clone(),
+        same_as: first.token.clone(),
+    })
+}
+
+/// A name that came second stays so while a pod of the agent that has the token may run, whatever has become of its HSMDevice:
+/// unless that agent is known to have met another token since.
+fn held_back(
+    sighting: &Sighting,
+    own: Option<&(Met, Rank)>,
+    all: &[(Met, Rank)],
+    situation: &Situation<'_>,
+) -> Option<Double> {
+    let token = sighting.serial.clone().filter(|_| sighting.available)?;
+    let before = situation.past.token(&sighting.device, Some(&token))?;
+    let (holder, same_as, agent) = holder(before)?;
+    let has_another = |(met, ((_, name, _), _)): &(Met, Rank)| {
+        let other = own.is_some_and(|(own, _)| own.identity != met.identity);
+        name == holder && met.token == same_as && other
+    };
+    let waits = situation.running.contains(&agent) && !all.iter().any(has_another);
+    waits.then(|| Double {
+        device: sighting.device.clone(),
+        token,
+        holder: holder.to_owned(),
+        same_as: same_as.to_owned(),
+    })
+}
+
+/// The HSMDevice that has a token under another name, that name, and its agent.
+fn holder(token: &AggregatedDevice) -> Option<(&str, &str, ObjectRef)> {
+    let holder = token.device_info.get(info::CLAIMED_BY)?;
+    let same_as = token.device_info.get(info::CLAIMED_AS)?;
+    let (namespace, device) = holder.split_once('/')?;
+    let agent = ObjectRef::new(Some(namespace), &agent_name(device, same_as));
+    Some((holder, same_as, agent))
+}
+
+/// The agents that a pool waits for: each has a token that the pool knows by another name.
+pub fn awaited(status: &HsmPoolStatus) -> BTreeSet<ObjectRef> {
+    let tokens = status.aggregated_devices.iter();
+    tokens.filter_map(|token| Some(holder(token)?.2)).collect()
 }
 
 /// What the agent of a token that is there has met, and how old its claim is.
 fn own(sighting: &Sighting, situation: &Situation<'_>) -> Option<(Met, Rank)> {
     let token = sighting.serial.clone().filter(|_| sighting.available)?;
     let record = situation.records.get(&agent_name(&sighting.device, &token))?;
-    let mut devices = situation.devices.iter().map(|device| &device.device.meta);
-    let device = devices.find(|meta| meta.object.name() == sighting.device)?;
-    let rank = (
-        age(device.created, &device.object.to_string(), &device.uid),
-        token.clone(),
-    );
+    let mut devices = situation.devices.iter().map(|device| &device.device);
+    let device = devices.find(|device| device.meta.object.name() == sighting.device)?;
+    let meta = &device.meta;
+    let created = match device.read.is_err() && situation.past.counted(&sighting.place()) {
+        true => FIRST,
+        false => meta.created,
+    };
+    let rank = (age(created, &meta.object.to_string(), &meta.uid), token.clone());
     let met = Met {
         identity: Identity::of_record(record)?,
         fixed: sighting.is_static(),

@@ -11,6 +11,28 @@ use super::{info, whole_second};
 use crate::usb::{access, serial_key};
 
 impl Situation<'_> {
+    /// The static tokens of an HSMDevice that is faulty. Nobody else tells of them, and their agents go on, so they are where they
+    /// were. Who has them is settled anew.
+    pub(super) fn standing_still(&self, device: &str) -> Vec<Sighting> {
+        let of_it = self.past.tokens().filter(|(place, _)| place.0 == device);
+        let fixed = of_it.filter(|(_, before)| is_static(before));
+        let still = fixed.map(|((device, node, serial, path), before)| {
+            let mut info = before.device_info.clone();
+            info.remove(info::CLAIMED_BY);
+            info.remove(info::CLAIMED_AS);
+            Sighting {
+                device: device.clone(),
+                node: node.clone(),
+                path: path.clone(),
+                serial: serial.clone(),
+                info,
+                available: true,
+                since: before.last_seen,
+            }
+        });
+        still.collect()
+    }
+
     /// Adds what was known and is no longer told: it is lost now, unless it was before. A node has no more tokens that way than it
     /// may have at all, those that it tells of first: otherwise one that tells of others each time would have any number.
     pub(super) fn remember(&self, sightings: &mut Vec<Sighting>, known: &BTreeSet<(String, String)>) {
@@ -64,11 +86,12 @@ impl Situation<'_> {
 
 /// A static token is where its HSMDevice says. One that belongs to another node all the time was never lost here.
 fn is_memorable(before: &AggregatedDevice) -> bool {
-    let is_static = before
-        .device_info
-        .get(info::DISCOVERY_TYPE)
-        .is_some_and(|how| how == info::STATIC);
-    !is_static && !before.device_info.contains_key(info::MOVED_TO)
+    !is_static(before) && !before.device_info.contains_key(info::MOVED_TO)
+}
+
+fn is_static(before: &AggregatedDevice) -> bool {
+    let how = before.device_info.get(info::DISCOVERY_TYPE);
+    how.is_some_and(|how| how == info::STATIC)
 }
 
 /// What has to be known of a token that is lost: as whom its agent runs, which goes on for a time.

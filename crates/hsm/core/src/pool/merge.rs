@@ -1,10 +1,13 @@
 //! Each token once: who has it, and where it is.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use trustplane_plan::{Deadline, Plan};
 
-use super::picture::Sighting;
+use super::picture::{Sighting, Situation};
 use super::{Claim, Past, PoolDevice, info};
 use crate::usb::serial_key;
 
@@ -91,7 +94,7 @@ fn is_claim(sighting: &Sighting) -> bool {
 ///
 /// - On several nodes: the one that had it keeps it until it says that it is gone, or has not been heard for the grace period; then
 ///   the one that saw it last has it. A node that lies about a token of another one does not get its agent, and with that its
-///   PIN, not even while that one starts anew.
+///   PIN, not even while that one starts anew. Of a token that was never listed before, the one that says it had it first has it.
 /// - Several on one node cannot be told apart, so all stay and are marked.
 /// - One that is lost is kept only if it is nowhere else, and only where it was lost last.
 pub(super) fn once(sightings: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
@@ -124,21 +127,23 @@ fn placed(group: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
     let there = group.iter().filter(|token| token.available).find(held);
     let unheard = || group.iter().filter(|token| token.is_unheard()).find(held);
     let holder = there.or_else(unheard).map(|token| token.node.clone());
-    let newest = |available: bool| {
-        let candidates = group.iter().filter(|token| token.available == available);
-        // Of two at one time the first by name, so that the choice lasts.
-        let newest = candidates.min_by(|one, other| {
-            let place = |token: &Sighting| (token.node.clone(), token.device.clone(), token.path.clone());
-            other
-                .since
-                .cmp(&one.since)
-                .then_with(|| place(one).cmp(&place(other)))
-        });
-        newest.map(|token| token.node.clone())
+    // Of two at one time the first by name, so that the choice lasts.
+    let place = |token: &&Sighting| (token.node.clone(), token.device.clone(), token.path.clone());
+    let there = || group.iter().filter(|token| token.available);
+    let gone = group.iter().filter(|token| !token.available);
+    let newest = |token: &&Sighting| (Reverse(token.since), place(token));
+    let is_new = |token: &Sighting| past.token(&token.device, token.serial.as_deref()).is_none();
+    let chosen = || match group.iter().all(is_new) {
+        true => there().min_by_key(|token| (token.since, place(token))),
+        false => there().min_by_key(newest),
     };
-    let Some(node) = holder.or_else(|| newest(true)) else {
-        let last = newest(false).unwrap_or_default();
-        return group.into_iter().filter(|token| token.node == last).collect();
+    let chosen = holder.or_else(|| chosen().map(|token| token.node.clone()));
+    let Some(node) = chosen else {
+        let last = gone.min_by_key(newest).map(|token| token.node.clone());
+        return group
+            .into_iter()
+            .filter(|token| Some(&token.node) == last.as_ref())
+            .collect();
     };
     let is_kept = |token: &Sighting| token.available || (token.is_unheard() && token.node == node);
     let mut there: Vec<Sighting> = group.into_iter().filter(is_kept).collect();
@@ -153,4 +158,44 @@ fn placed(group: Vec<Sighting>, past: &Past<'_>) -> Vec<Sighting> {
         }
     }
     there
+}
+
+/// A token of one node that another node reports as its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rival {
+    pub device: String,
+    pub serial: String,
+    /// The node that does not get it.
+    pub node: String,
+    /// The one that has it.
+    pub holder: String,
+}
+
+/// How long two nodes may report one token before it is told: while a token is carried from one to the other, both may, until the
+/// old node has looked.
+const SETTLED: Duration = Duration::from_secs(30);
+
+/// The nodes that report a token of another node which is there as well. The plan looks again when one has done so for too long.
+pub(super) fn rivals(tokens: &[Sighting], situation: &Situation<'_>, plan: &mut Plan) -> Vec<Rival> {
+    let mut rivals = Vec::new();
+    for token in tokens {
+        let (Some(serial), Some(holder)) = (&token.serial, token.info.get(info::MOVED_TO)) else {
+            continue;
+        };
+        // A node that is not heard may have lost it.
+        let is_there = |other: &Sighting| {
+            let other_serial = other.serial.as_deref().map(serial_key);
+            other.available && other.node == *holder && other_serial == Some(serial_key(serial))
+        };
+        let settled = Deadline::after(token.since, SETTLED.min(situation.grace));
+        if tokens.iter().any(is_there) && settled.has_passed(situation.now, plan) {
+            rivals.push(Rival {
+                device: token.device.clone(),
+                serial: serial.clone(),
+                node: token.node.clone(),
+                holder: holder.clone(),
+            });
+        }
+    }
+    rivals
 }

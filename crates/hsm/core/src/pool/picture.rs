@@ -6,11 +6,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DiscoveryStatus, ReportingPod};
-use trustplane_plan::{Deadline, Plan};
+use trustplane_plan::{Deadline, ObjectRef, Plan};
 
 use super::past::Place;
 use super::report::{Checked, MOST_TOKENS, check};
-use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, identity, info, merge, whole_second};
+use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, Rival, identity, info, merge, whole_second};
 use crate::device::{Device, Fixed, Search};
 
 /// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
@@ -28,6 +28,8 @@ pub(crate) struct Situation<'a> {
     pub claims: &'a [Claim],
     /// What agents have written, by their names.
     pub records: &'a BTreeMap<String, Record>,
+    /// Agents that are awaited, and of which a pod may run.
+    pub running: &'a BTreeSet<ObjectRef>,
     pub past: &'a Past<'a>,
     pub grace: Duration,
     pub now: Timestamp,
@@ -53,6 +55,7 @@ pub(crate) struct Picture {
     pub pods: Vec<ReportingPod>,
     pub conflicts: Vec<Conflict>,
     pub doubles: Vec<Double>,
+    pub rivals: Vec<Rival>,
     /// How many pods should report.
     pub expected: usize,
     /// How many have reported lately.
@@ -118,6 +121,7 @@ impl Picture {
         picture.conflicts = merge::settle(&mut sightings, situation.devices, situation.claims);
         picture.doubles = identity::settle(&mut sightings, situation);
         picture.tokens = merge::once(sightings, situation.past);
+        picture.rivals = merge::rivals(&picture.tokens, situation, plan);
         picture
     }
 }
@@ -133,9 +137,13 @@ impl Situation<'_> {
         {
             return tokens.iter().map(|token| self.fixed(name, token)).collect();
         }
+        let mut sightings = match read {
+            Some(_) => Vec::new(),
+            None => self.standing_still(name),
+        };
         let most = self.most(name);
         let Some(set) = &device.daemon_set else {
-            return Vec::new();
+            return sightings;
         };
         picture.expected += usize::try_from(set.desired).unwrap_or_default();
         let is_of_set = |pod: &&PodView| {
@@ -153,7 +161,6 @@ impl Situation<'_> {
                 voices.insert(voice.node, voice);
             }
         }
-        let mut sightings = Vec::new();
         for (node, voice) in voices {
             let Some(Ok(report)) = voice.heard.as_ref().filter(|_| !voice.ahead) else {
                 continue;

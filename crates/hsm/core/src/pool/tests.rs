@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -74,6 +74,7 @@ pub(super) fn input(desired: i32, pods: Vec<PodView>) -> PoolInput {
         devices: vec![device],
         claims: Vec::new(),
         records: BTreeMap::new(),
+        running: BTreeSet::new(),
         consents: BTreeMap::new(),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use trustplane_api::hsm::{DeviceReport, DiscoveryStatus};
+use trustplane_api::hsm::{DeviceReport, DiscoveryStatus, ReportedDevice};
 
 use super::Tracked;
 
@@ -55,6 +55,21 @@ impl Reporter {
             discovery_status,
             error,
         }
+    }
+
+    /// The tokens of an earlier report of ours. Others may have been at it: what is too large, is for somebody else or names no device
+    /// file was not written by us.
+    pub fn recall(&self, text: &str) -> Option<Vec<ReportedDevice>> {
+        let read = |text| serde_json::from_str::<DeviceReport>(text).ok();
+        let report = read(text).filter(|_| text.len() <= LARGEST)?;
+        let is_ours =
+            report.hsm_device_name == self.device && report.reporting_node.as_deref() == Some(&self.node);
+        let is_file = |device: &ReportedDevice| {
+            let path = &device.device_path;
+            path.starts_with("/dev/") && path.split('/').all(|step| step != "..")
+        };
+        let devices = report.discovered_devices;
+        is_ours.then(|| devices.into_iter().filter(is_file).collect())
     }
 }
 
@@ -135,6 +150,28 @@ mod tests {
             device("b2", false)
         );
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn only_what_we_have_reported_is_recalled() {
+        let report = reporter().report(&[tracked("a1", true), tracked("b2", false)], 0, &Look::Done);
+        let text = written(&report, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(reporter().recall(&text), Some(report.discovered_devices.clone()));
+        let without_node = text.replace(r#""reportingNode":"n1","#, "");
+        let long = format!("{text}{}", " ".repeat(LARGEST));
+        for other in [
+            &text.replace("pico", "nano"),
+            &text.replace(r#""reportingNode":"n1""#, r#""reportingNode":"n2""#),
+            &without_node,
+            &long,
+            "",
+        ] {
+            assert_eq!(reporter().recall(other), None, "{other:.60}");
+        }
+        for path in ["/etc/shadow", "/dev/../etc", "dev/a1", ""] {
+            let recalled = reporter().recall(&text.replace("/dev/a1", path));
+            assert_eq!(recalled, Some(report.discovered_devices[1..].to_vec()), "{path}");
+        }
     }
 
     #[test]

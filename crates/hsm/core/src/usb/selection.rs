@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceType, UsbDevice, UsbId};
 
-/// What to look for. A device that any part names is one; if no part is given, everything that calls itself a smart card is.
+/// What to look for. A device that any part names is one; if no part is given, none is.
 ///
 /// ```
 /// use trustplane_hsm_core::usb::{AutoMatch, Selection};
@@ -109,18 +109,18 @@ impl UsbMatch {
 impl Selection {
     /// Whether a USB device is one.
     pub fn matches(&self, device: &UsbDevice) -> bool {
-        let anything = AutoMatch {
-            ccid: true,
-            ..AutoMatch::default()
-        };
         let auto = self.auto.as_ref();
-        let auto = auto.or((self.usb.is_empty() && self.path.is_none()).then_some(&anything));
         self.usb.iter().any(|wanted| wanted.matches(device)) || auto.is_some_and(|auto| auto.matches(device))
+    }
+
+    /// Whether it names nothing, so that nothing is ever found.
+    pub fn is_empty(&self) -> bool {
+        self.path.is_none() && !self.wants_usb()
     }
 
     /// Whether the bus has to be looked at; device files are elsewhere.
     pub fn wants_usb(&self) -> bool {
-        !self.usb.is_empty() || self.auto.is_some() || self.path.is_none()
+        !self.usb.is_empty() || self.auto.is_some()
     }
 
     /// How many devices at most.
@@ -175,13 +175,16 @@ mod tests {
             (and_auto, [true, true, true, false]),
             (ids, [false, true, false, false]),
             (path, [false, false, false, false]),
-            // Nothing given is auto.
-            ("{}", [true, false, true, false]),
-            (r#"{"maxDevices":3}"#, [true, false, true, false]),
+            (r#"{"auto":{"ccid":true}}"#, [true, false, true, false]),
+            // Nothing given is nothing.
+            ("{}", [false; 4]),
+            (r#"{"maxDevices":3}"#, [false; 4]),
         ] {
             let selection = selection(text);
             let found = [&pico, &yubi, &reader, &stick].map(|device| selection.matches(device));
             assert_eq!(found, matched, "{text}");
+            let names_none = !found.contains(&true) && text != path && text != other_serial;
+            assert_eq!(selection.is_empty(), names_none, "{text}");
         }
     }
 

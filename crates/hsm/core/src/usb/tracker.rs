@@ -81,7 +81,7 @@ impl Tracker {
         }
     }
 
-    /// Takes up what an earlier process of the same pod has reported. Nothing of it is of a time that is yet to come: it would be
+    /// Takes up what an earlier process has reported, of this pod or of the one before it. Nothing of it is of a time that is yet to come: it would be
     /// remembered until then, or lose the place that it has for having come first.
     pub fn restore(&mut self, reported: &[ReportedDevice], now: Timestamp) {
         let tracked = reported.iter().map(|device| Tracked {
@@ -131,6 +131,16 @@ impl Tracker {
                 }
             }
         }
+        // An earlier process may have been told to use more. Whoever came first stays.
+        next.sort_by_key(|tracked| {
+            (
+                tracked.since,
+                Key::of(&tracked.found),
+                tracked.found.device_path.clone(),
+            )
+        });
+        let most = self.limit.unwrap_or(usize::MAX).min(next.len());
+        newcomers.extend(next.split_off(most).into_iter().map(|tracked| tracked.found));
         newcomers.extend(groups.into_values().flatten());
         newcomers.sort_by_key(|found| (Key::of(found), found.device_path.clone()));
         let free = |used: usize| self.limit.map_or(usize::MAX, |limit| limit.saturating_sub(used));

@@ -21,7 +21,7 @@ use trustplane_process::backoff::Backoff;
 use super::claim::{Claim, Identity};
 use super::service::{Service, options};
 use super::wake::Woken;
-use super::{Offer, Plugin};
+use super::{Offer, Plugin, state_dir};
 use crate::metrics::Counts;
 
 /// How long kubelet may take to answer.
@@ -70,7 +70,7 @@ impl Endpoint {
             resource: resource.to_owned(),
             dir: plugin.dir.clone(),
             dev: plugin.dev.clone(),
-            state: plugin.state_dir(),
+            state: state_dir(&plugin.dir),
             check: plugin.check,
             backoff: plugin.backoff,
             counts: plugin.counts.clone(),

@@ -3,7 +3,8 @@
 //! Each process writes its own into a file, and holds the lock of another file beside it for as long as it lives. A file whose lock
 //! is free is that of a process that has ended: it is passed over and removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
@@ -14,8 +15,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::claim::Claim;
-use super::{Offer, Plugin, put};
+use super::{Offer, Plugin, put, state_dir};
 
+/// The files of a process: its list, the list that it is about to put there, and the lock that it holds.
+const FILES: [&str; 3] = ["json", "next", "lock"];
 /// The largest file of another process that is read.
 const LARGEST: u64 = 1024 * 1024;
 /// The most processes that are listened to.
@@ -33,7 +36,7 @@ impl Share {
     pub(super) fn new(plugin: &Plugin) -> Self {
         let resource = plugin.resource.replace('/', "_");
         Self {
-            dir: plugin.state_dir().join(resource),
+            dir: state_dir(&plugin.dir).join(resource),
             owner: plugin.owner.clone(),
             claim: None,
         }
@@ -85,20 +88,29 @@ impl Share {
         fs::rename(self.file("next"), self.file("json"))
     }
 
-    /// What the others have, as far as they live.
+    /// What the others have, as far as they live. Whatever a process has left that does not is removed: its name will not come back.
     fn others(&self) -> io::Result<Vec<Offer>> {
-        let mut offers = Vec::new();
+        let mut owners = BTreeSet::new();
         for entry in fs::read_dir(&self.dir)?.take(MOST * 3) {
             let path = entry?.path();
-            let is_list = path.extension().is_some_and(|extension| extension == "json");
-            if !is_list || path == self.file("json") {
-                continue;
+            let extension = path.extension().and_then(OsStr::to_str);
+            if extension.is_some_and(|extension| FILES.contains(&extension)) {
+                owners.insert(path.with_extension(""));
             }
-            let lock = path.with_extension("lock");
-            match Claim::take(&lock)? {
-                None => offers.extend(read(&path)),
+        }
+        owners.remove(&self.dir.join(&self.owner));
+        let mut offers = Vec::new();
+        for owner in owners {
+            let file = |extension: &str| {
+                let mut name = owner.clone().into_os_string();
+                name.push(format!(".{extension}"));
+                PathBuf::from(name)
+            };
+            match Claim::take(&file("lock"))? {
+                None => offers.extend(read(&file("json"))),
                 Some(claim) => {
-                    let _ = fs::remove_file(&path);
+                    let _ = fs::remove_file(file("json"));
+                    let _ = fs::remove_file(file("next"));
                     claim.remove();
                 }
             }
@@ -196,6 +208,16 @@ mod tests {
         other.claim = None;
         assert_eq!(one.others().unwrap(), []);
         assert!(!other.file("json").exists() && !other.file("lock").exists());
+        // Or before it had a list, or while it changed one.
+        for left in [&["lock"][..], &["next"], &["next", "lock"], &["json", "next"]] {
+            for extension in left {
+                fs::write(other.file(extension), "[]").unwrap();
+            }
+            assert_eq!(one.others().unwrap(), []);
+            let files = fs::read_dir(&one.dir).unwrap();
+            let names: BTreeSet<_> = files.map(|file| file.unwrap().file_name()).collect();
+            assert_eq!(names, ["one.json", "one.lock"].map(Into::into).into(), "{left:?}");
+        }
         // Its successor of the same name starts anew.
         other.publish(&[offer("b", true)]).unwrap();
         assert_eq!(one.others().unwrap(), [offer("b", true)]);

@@ -65,7 +65,7 @@ impl Stage {
     async fn new(source: impl Source) -> Self {
         let tree = Tree::new();
         let clock = Arc::new(ManualClock::new(Timestamp::from_second(1_000_000).unwrap()));
-        let selection: Selection = serde_json::from_str("{}").unwrap();
+        let selection: Selection = serde_json::from_str(r#"{"auto":{"ccid":true}}"#).unwrap();
         let eye = Eye::new(vec![tree.sysfs()], vec![tree.dev()], selection).unwrap();
         let tracker = Tracker::new(None, SignedDuration::from_secs(300));
         let metrics = Metrics::new();

@@ -40,6 +40,9 @@ use trustplane_testkit::{DEADLINE, Instance, Rules, Sandbox, wait_for, wait_for_
 
 use fake::{PICO, Plug, Tree};
 
+/// Everything that calls itself a smart card.
+const SMART_CARDS: &str = r#"{"auto":{"ccid":true}}"#;
+
 const YUBI: Plug<'_> = Plug {
     port: "1-4",
     numbers: ("1050", "0030"),
@@ -144,7 +147,7 @@ async fn a_pod_reports_the_tokens_of_its_node_and_changes_follow() -> Result<()>
     let stage = Stage::new("report").await?;
     let pod = stage.pod("pico-x").await?;
     stage.tree.plug(PICO);
-    let _running = stage.run("pico", "{}", stage.own(&pod, &stage.instance)?)?;
+    let _running = stage.run("pico", SMART_CARDS, stage.own(&pod, &stage.instance)?)?;
     let report = stage.reported("pico-x", &[PICO.serial]).await?;
     assert_eq!(report.hsm_device_name, "pico");
     assert_eq!(report.reporting_node.as_deref(), Some("n1"));
@@ -173,7 +176,7 @@ async fn w12_two_devices_on_one_node_report_apart() -> Result<()> {
     stage.tree.plug(YUBI);
     let of_yubi = r#"{"usb":[{"vendor":"1050","product":"0030"}]}"#;
     let _running = [
-        stage.run("pico", "{}", stage.own(&pico, &stage.instance)?)?,
+        stage.run("pico", SMART_CARDS, stage.own(&pico, &stage.instance)?)?,
         stage.run("yubi", of_yubi, stage.own(&yubi, &stage.instance)?)?,
     ];
     let report = stage.reported("pico-x", &[PICO.serial]).await?;
@@ -222,12 +225,17 @@ async fn a_new_process_of_a_pod_learns_what_the_last_one_said() -> Result<()> {
     let stage = Stage::new("report-earlier").await?;
     let pod = stage.pod("pico-x").await?;
     let own = stage.own(&pod, &stage.instance)?;
-    assert_eq!(own.earlier("pico").await?, None);
-    let said = r#"{"hsmDeviceName":"pico","discoveredDevices":[{"devicePath":"/dev/1","serialNumber":"a"}]}"#;
-    own.write(said.to_owned()).await?;
-    let earlier = own.earlier("pico").await?.context("it has said something")?;
-    assert_eq!(earlier.discovered_devices[0].serial_number.as_deref(), Some("a"));
-    assert_eq!(own.earlier("yubi").await?, None, "that was for another device");
+    let [pico, yubi] = ["pico", "yubi"].map(|device| Reporter {
+        device: device.to_owned(),
+        node: "n1".to_owned(),
+    });
+    assert_eq!(own.earlier(&pico).await?, None);
+    let devices = json!([{"devicePath": "/dev/1", "serialNumber": "a"}]);
+    let said = json!({"hsmDeviceName": "pico", "reportingNode": "n1", "discoveredDevices": devices});
+    own.write(said.to_string()).await?;
+    let earlier = own.earlier(&pico).await?.context("it has said something")?;
+    assert_eq!(earlier[0].serial_number.as_deref(), Some("a"));
+    assert_eq!(own.earlier(&yubi).await?, None, "that was for another device");
     Ok(())
 }
 

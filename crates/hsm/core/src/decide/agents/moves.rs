@@ -1,11 +1,10 @@
 //! Where the Deployment of an agent is made: never beside a pod that may still have the token.
 
-use trustplane_plan::{Delete, Manifest, Meta, Severity, Step};
+use trustplane_plan::{Delete, Manifest, Meta, ObjectRef, Severity, Step};
 
 use super::{Round, shown};
 use crate::agents::Agent;
-use crate::decide::refused::{AgentPod, is_replica};
-use crate::objects::{APP_LABEL, DEPLOYMENT, NODE_ANNOTATION, mark};
+use crate::objects::{DEPLOYMENT, NODE_ANNOTATION, mark};
 use crate::pool::bounded;
 
 impl Round<'_> {
@@ -51,8 +50,9 @@ impl Round<'_> {
 
     /// Whether a pod of the agent is left. If its node is dead, only a person can tell, and only they can say that it has ended.
     fn waits(&mut self, agent: &Agent<'_>) -> bool {
+        let its = ObjectRef::new(Some(&self.device.namespace), &agent.name);
         let mut pods = self.input.pods.iter();
-        let Some(pod) = pods.find(|pod| self.may_run(pod, agent)) else {
+        let Some(pod) = pods.find(|pod| pod.may_run(&its)) else {
             return false;
         };
         let name = pod.meta.object.name();
@@ -65,14 +65,6 @@ impl Round<'_> {
         );
         self.tell(Severity::Warning, "AgentWaits", &text);
         true
-    }
-
-    /// Whether a pod is one of the agent, and has not ended. Anybody can copy labels, so its owner has to fit as well.
-    fn may_run(&self, pod: &AgentPod, agent: &Agent<'_>) -> bool {
-        let ended = matches!(pod.phase.as_str(), "Succeeded" | "Failed");
-        let here = pod.meta.object.namespace() == Some(&self.device.namespace);
-        let labelled = pod.meta.labels.get(APP_LABEL) == Some(&agent.name);
-        !ended && here && labelled && is_replica(&pod.meta, &agent.name)
     }
 }
 

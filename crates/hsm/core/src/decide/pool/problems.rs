@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use trustplane_api::hsm::AggregatedDevice;
+
 use super::Round;
-use crate::pool::{PoolDevice, Sighting, bounded};
+use crate::pool::{PoolDevice, Sighting, bounded, info};
 use crate::usb::{serial_key, standing};
 
 impl Round<'_> {
@@ -82,6 +84,41 @@ impl Round<'_> {
             (!others.is_empty()).then_some((self.device(device)?, text))
         });
         duplicates.collect()
+    }
+
+    /// Tokens that another node reports as well. Either there are two with one serial number, or one of the nodes does not tell the
+    /// truth.
+    pub(super) fn rivals(&self) -> Vec<(&PoolDevice, String)> {
+        let rivals = self.picture.rivals.iter().filter_map(|rival| {
+            let text = format!(
+                "the serial number {:?} is reported by node {} and by node {}: the token of node {} is used",
+                bounded(&rival.serial, 64),
+                rival.holder,
+                rival.node,
+                rival.holder,
+            );
+            Some((self.device(&rival.device)?, text))
+        });
+        rivals.collect()
+    }
+
+    /// Tokens for which a status has no room: they are not listed, so they have no agent.
+    pub(super) fn left_out(&self, listed: &[AggregatedDevice]) -> Vec<(&PoolDevice, String)> {
+        let left_out = self.input.devices.iter().filter_map(|device| {
+            let name = device.device.meta.object.name();
+            let all = self.picture.tokens.iter().filter(|token| token.device == name);
+            let of_it = |token: &&AggregatedDevice| {
+                let its = token.device_info.get(info::DEVICE);
+                its.is_some_and(|its| its == name)
+            };
+            let (all, kept) = (all.count(), listed.iter().filter(of_it).count());
+            let text = format!(
+                "{} of {all} tokens are not used: a pool has no room for more",
+                all - kept.min(all)
+            );
+            (kept < all).then_some((device, text))
+        });
+        left_out.collect()
     }
 
     pub(super) fn device(&self, name: &str) -> Option<&PoolDevice> {

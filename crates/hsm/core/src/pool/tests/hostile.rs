@@ -119,6 +119,18 @@ fn many_nodes_that_lie_do_not_crowd_out_an_honest_one() {
     let made = decided(&input, at(1));
     assert!(made.total_devices <= 500, "{}", made.total_devices);
     assert!(listed(&made).contains(&entry("e6", "n1", "/dev/bus/usb/001/015", true)));
+    // What is left out is told.
+    let left_out = |status: &HsmPoolStatus| {
+        let mut conditions = status.conditions.iter();
+        let condition = conditions.find(|condition| condition.type_ == "TokensLeftOut")?;
+        Some((condition.status.clone(), condition.message.clone()))
+    };
+    let text = format!(
+        "{} of 2561 tokens are not used: a pool has no room for more",
+        2561 - made.total_devices
+    );
+    assert_eq!(left_out(&made), Some(("True".to_owned(), text)));
+    assert_eq!(left_out(&decided(&one(), at(1))), None);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use trustplane_api::hsm::record::{Record, TokenIdentity};
 use trustplane_plan::ObjectRef;
 
 use super::*;
-use crate::decide::world::{device_meta, soft};
+use crate::decide::world::soft;
 use crate::objects::agent_name;
-use crate::pool::{Claim, concerns, info};
+use crate::pool::{Claim, awaited, concerns, info};
 
 fn met(serial: &str, label: &str) -> Record {
     Record {
@@ -103,7 +103,7 @@ fn of_two_devices_that_name_one_token_the_older_has_it() {
     let mut older = fixed("old", &[("x", Some(met("42", "l")))]);
     older.devices[0].device.meta.created = "2026-06-01T00:00:00Z".parse().ok();
     let mut younger = fixed("young", &[("a", Some(met("42", "l")))]);
-    let claim = |input: &PoolInput| Claim::of(&input.devices[0].device.meta, &decided(input, at(1)));
+    let claim = |input: &PoolInput| Claim::of(&input.devices[0].device, &decided(input, at(1)));
     let (old, young) = (claim(&older), claim(&younger));
     older.claims = vec![young];
     younger.claims = vec![old];
@@ -117,12 +117,125 @@ fn of_two_devices_that_name_one_token_the_older_has_it() {
 }
 
 #[test]
+fn w35_a_name_that_came_second_waits_for_the_pod_of_the_first_even_if_its_device_is_gone() {
+    let mut older = fixed("old", &[("x", Some(met("42", "l")))]);
+    older.devices[0].device.meta.created = "2026-06-01T00:00:00Z".parse().ok();
+    let mut younger = fixed("young", &[("a", Some(met("42", "l")))]);
+    younger.claims = vec![Claim::of(&older.devices[0].device, &decided(&older, at(1)))];
+    settle(&mut younger, at(1));
+    let agent = ObjectRef::new(Some("hsm"), "hsm-agent-old-x");
+    assert_eq!(awaited(&status(&younger)), [agent.clone()].into());
+    // The older one is deleted, and its pod is not gone yet: nothing changes.
+    younger.claims.clear();
+    younger.running = [agent].into();
+    assert!(settle(&mut younger, at(2)).is_empty());
+    // Nor if the younger one knows no longer what it has met.
+    let mut forgetful = younger.clone();
+    forgetful.records.clear();
+    assert_eq!(served(&forgetful), [no("a")]);
+    // One that has met another token since holds nothing back, and neither does a pod that has ended.
+    older.records.insert(agent_name("old", "x"), met("43", "l"));
+    let mut other = younger.clone();
+    other.claims = vec![Claim::of(&older.devices[0].device, &decided(&older, at(1)))];
+    assert_eq!(served(&other), [yes("a")]);
+    younger.running.clear();
+    settle(&mut younger, at(3));
+    assert_eq!(listed(&status(&younger)), [entry("a", "", "", true)]);
+    assert_eq!(awaited(&status(&younger)), [].into());
+}
+
+/// A PIN that is locked, as an agent writes it down.
+fn locked(record: Record) -> Record {
+    let state = json!({"phase": "PinLocked", "since": at(0), "message": "locked"});
+    Record {
+        state: serde_json::from_value(state).unwrap(),
+        ..record
+    }
+}
+
+/// The HSMDevice names a directory that the admin no longer allows.
+fn spoil(input: &mut PoolInput) {
+    let name = input.devices[0].device.meta.object.name().to_owned();
+    let meta = input.devices[0].device.meta.clone();
+    let token = json!([{"name": "x", "tokenLabel": "l", "hostDirectories": [{"path": "/opt"}]}]);
+    input.devices[0].device = view("hsm", &name, &soft(token));
+    input.devices[0].device.meta = meta;
+}
+
+#[test]
+fn a_static_device_that_becomes_faulty_keeps_its_tokens_and_what_is_known_of_them() {
+    let mut input = fixed("soft", &[("x", Some(locked(met("42", "l"))))]);
+    settle(&mut input, at(1));
+    let before = status(&input);
+    spoil(&mut input);
+    settle(&mut input, at(100));
+    let made = status(&input);
+    assert_eq!(made.phase.as_deref(), Some("Error"));
+    assert_eq!(made.aggregated_devices, before.aggregated_devices);
+    assert_eq!((made.total_devices, made.available_devices), (1, 1));
+    let pin = made
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "PinLocked");
+    assert_eq!(pin.unwrap().status, "True");
+    assert!(settle(&mut input, at(10_000)).is_empty());
+    // One that is mended says for itself what it has.
+    input.devices[0].device = fixed("soft", &[("y", None)]).devices[0].device.clone();
+    assert_eq!(served(&input), [yes("y")]);
+}
+
+#[test]
+fn no_rival_gets_a_token_of_a_faulty_device_because_its_agent_goes_on() {
+    let mut older = fixed("old", &[("x", Some(met("42", "l")))]);
+    older.devices[0].device.meta.created = "2026-06-01T00:00:00Z".parse().ok();
+    let mut younger = fixed("young", &[("a", Some(met("42", "l")))]);
+    let claim = |input: &PoolInput| Claim::of(&input.devices[0].device, &status(input));
+    for input in [&mut older, &mut younger] {
+        settle(input, at(1));
+    }
+    // The older one is faulty.
+    let (mut faulty, mut rival) = (older.clone(), younger.clone());
+    spoil(&mut faulty);
+    settle(&mut faulty, at(2));
+    rival.claims = vec![claim(&faulty)];
+    assert_eq!(served(&rival), [no("a")]);
+    // The younger one is faulty: nobody would stop its agent, so the older one waits, and both agree in that.
+    let (mut faulty, mut rival) = (younger, older);
+    spoil(&mut faulty);
+    faulty.claims = vec![claim(&rival)];
+    settle(&mut faulty, at(2));
+    assert_eq!(listed(&status(&faulty)), [entry("a", "", "", true)]);
+    rival.claims = vec![claim(&faulty)];
+    settle(&mut rival, at(3));
+    assert_eq!(listed(&status(&rival)), [entry("x", "", "", false)]);
+    // Only what it holds: one that waited for a token still does.
+    let mut waits = fixed("late", &[("l", Some(met("42", "l")))]);
+    waits.claims = vec![claim(&faulty)];
+    settle(&mut waits, at(4));
+    spoil(&mut waits);
+    settle(&mut waits, at(5));
+    assert_eq!(listed(&status(&waits)), [entry("l", "", "", false)]);
+}
+
+#[test]
+fn a_device_that_this_version_cannot_read_is_a_faulty_one() {
+    let mut input = fixed("soft", &[("x", Some(met("42", "l")))]);
+    settle(&mut input, at(1));
+    input.devices[0].device.read = Err(crate::device::Faults::unreadable());
+    settle(&mut input, at(2));
+    let made = status(&input);
+    assert_eq!(listed(&made), [entry("x", "", "", true)]);
+    assert_eq!(made.conditions[0].message, "spec: cannot be read by this version");
+    assert_eq!(Claim::of(&input.devices[0].device, &made).met.len(), 1);
+}
+
+#[test]
 fn tokens_on_the_bus_are_told_apart_by_their_place_and_from_static_ones_by_what_they_say() {
     let mut bus = one();
     bus.records.insert(agent_name("pico", "e6"), met("42", "l"));
-    let mut elsewhere = Claim::of(&device_meta("hsm", "another"), &decided(&bus, at(1)));
+    let mut elsewhere = Claim::of(&view("hsm", "another", &pico()), &decided(&bus, at(1)));
     assert!(elsewhere.met.is_empty(), "it is of another device");
-    elsewhere = Claim::of(&bus.devices[0].device.meta, &decided(&bus, at(1)));
+    elsewhere = Claim::of(&bus.devices[0].device, &decided(&bus, at(1)));
     elsewhere.device = ObjectRef::new(Some("hsm"), "older");
     elsewhere.uid = "uid-older".into();
     elsewhere.created = "2026-06-01T00:00:00Z".parse().ok();

@@ -1,7 +1,6 @@
 //! Tokens that several nodes tell of, and nodes that say nothing for a time.
 
 use super::*;
-use crate::decide::world::device_meta;
 use crate::pool::{Claim, info};
 
 /// The token at the path that it has on a node.
@@ -41,7 +40,9 @@ fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_ha
         ]
     );
     assert_eq!(marked(&made, info::MOVED_TO), [None, Some("n1")]);
-    // Both go on reporting with new times: nothing moves.
+    // Both go on reporting with new times: nothing moves, once it is told that they do.
+    settle(&mut input, at(60));
+    assert_eq!(listed(&status(&input)), listed(&made));
     for (now, node) in [(100, "n1"), (130, "n2"), (160, "n1")] {
         says(&mut input, node, now, true);
         assert!(settle(&mut input, at(now + 1)).is_empty(), "{now}");
@@ -50,6 +51,73 @@ fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_ha
     says(&mut input, "n1", 170, false);
     settle(&mut input, at(171));
     assert_eq!(listed(&status(&input)), [entry("e6", "n2", at_home("n2"), true)]);
+}
+
+fn duplicate(status: &HsmPoolStatus) -> Option<(&str, &str)> {
+    let mut conditions = status.conditions.iter();
+    let condition = conditions.find(|condition| condition.type_ == "DuplicateSerial")?;
+    Some((condition.status.as_str(), condition.message.as_str()))
+}
+
+#[test]
+fn a_token_that_two_nodes_go_on_reporting_is_told_with_both_of_them() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    says(&mut input, "n2", 20, true);
+    let plan = settle(&mut input, at(21));
+    assert_eq!(duplicate(&status(&input)), None);
+    assert_eq!(plan.look_again, Some(Duration::from_secs(29)));
+    let plan = settle(&mut input, at(50));
+    let text =
+        r#"the serial number "e6" is reported by node n1 and by node n2: the token of node n1 is used"#;
+    assert_eq!(duplicate(&status(&input)), Some(("True", text)));
+    let told = plan.steps.iter().filter_map(|step| match step {
+        Step::Tell(note) => Some((note.reason, note.text())),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [("DuplicateSerial", text)]);
+    // It is told once, and signs of life change nothing.
+    says(&mut input, "n1", 100, true);
+    says(&mut input, "n2", 100, true);
+    assert!(settle(&mut input, at(101)).is_empty());
+    says(&mut input, "n2", 110, false);
+    settle(&mut input, at(111));
+    assert_eq!(duplicate(&status(&input)), Some(("False", "")));
+}
+
+#[test]
+fn a_token_that_is_carried_to_another_node_is_no_duplicate() {
+    let mut input = one();
+    settle(&mut input, at(10));
+    // It is plugged in there before its old node has told that it is gone.
+    says(&mut input, "n2", 20, true);
+    settle(&mut input, at(21));
+    says(&mut input, "n1", 22, false);
+    settle(&mut input, at(23));
+    settle(&mut input, at(200));
+    assert_eq!(duplicate(&status(&input)), None);
+    // And one whose old node is not heard at all.
+    let mut silent = one();
+    settle(&mut silent, at(10));
+    silent.devices[0].pods.clear();
+    for second in [20, 100, 250] {
+        says(&mut silent, "n2", second, true);
+        settle(&mut silent, at(second));
+        assert_eq!(duplicate(&status(&silent)), None, "{second}");
+    }
+}
+
+#[test]
+fn of_two_nodes_that_report_a_token_at_first_sight_the_one_that_had_it_first_has_it() {
+    for (n1, n2, holder) in [(0, 9, "n1"), (9, 0, "n2"), (5, 5, "n1")] {
+        let mut input = input(2, Vec::new());
+        says(&mut input, "n1", n1, true);
+        says(&mut input, "n2", n2, true);
+        settle(&mut input, at(10));
+        let there = listed(&status(&input)).into_iter().filter(|token| token.3);
+        let nodes: Vec<_> = there.map(|token| token.1).collect();
+        assert_eq!(nodes, [holder]);
+    }
 }
 
 /// A node starts its discovery anew: there is no report of it for a moment.
@@ -152,9 +220,9 @@ fn an_older_device_whose_discovery_is_rolled_out_keeps_its_token() {
     settle(&mut input, at(1));
     input.devices[0].pods.clear();
     settle(&mut input, at(2));
-    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    let claim = Claim::of(&view("hsm", "pico", &pico()), &status(&input));
     assert_eq!(claim.tokens, [("n1".to_owned(), "e6".to_owned())].into());
     settle(&mut input, at(302));
-    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    let claim = Claim::of(&view("hsm", "pico", &pico()), &status(&input));
     assert!(claim.tokens.is_empty());
 }

@@ -104,7 +104,7 @@ fn a_token_that_is_elsewhere_says_nothing() {
         .iter()
         .map(|token| token.health.clone())
         .collect();
-    assert_eq!(health, [None, Some("PinRejected".to_owned())]);
+    assert_eq!(health, [Some("PinRejected".to_owned()), None]);
     let message = condition(&input, "PinRejected").unwrap().message;
     assert_eq!(message, r#"token "e6": no"#);
 }

@@ -1,7 +1,7 @@
 //! Each token once, wherever it is said to be.
 
 use super::*;
-use crate::decide::world::{device_meta, soft};
+use crate::decide::world::soft;
 use crate::pool::{Claim, info};
 
 #[test]
@@ -116,6 +116,7 @@ fn the_older_of_two_devices_keeps_a_token_and_the_other_says_so() {
         created: Some(created),
         tokens: [(node.to_owned(), "e6".to_owned())].into(),
         met: Default::default(),
+        faulty: false,
     };
     let (older, younger) = (
         "2026-06-01T00:00:00Z".parse().unwrap(),
@@ -188,10 +189,10 @@ fn two_devices_of_one_pool_do_not_share_a_token() {
 fn a_claim_is_what_a_device_has_there() {
     let mut input = one();
     settle(&mut input, at(1));
-    let claim = Claim::of(&device_meta("hsm", "pico"), &status(&input));
+    let claim = Claim::of(&view("hsm", "pico", &pico()), &status(&input));
     assert_eq!(claim.tokens, [("n1".to_owned(), "e6".to_owned())].into());
     assert!(
-        Claim::of(&device_meta("hsm", "other"), &status(&input))
+        Claim::of(&view("hsm", "other", &pico()), &status(&input))
             .tokens
             .is_empty()
     );
@@ -199,7 +200,7 @@ fn a_claim_is_what_a_device_has_there() {
     input.devices[0].pods[0] = pod("n1", Some(report("n1", at(2), devices)));
     settle(&mut input, at(2));
     assert!(
-        Claim::of(&device_meta("hsm", "pico"), &status(&input))
+        Claim::of(&view("hsm", "pico", &pico()), &status(&input))
             .tokens
             .is_empty()
     );

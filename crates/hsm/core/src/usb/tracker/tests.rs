@@ -227,6 +227,33 @@ fn a_process_goes_on_where_the_last_one_ended() {
 }
 
 #[test]
+fn a_process_that_may_use_fewer_than_the_last_one_keeps_those_that_came_first() {
+    let all = || {
+        ["A", "B", "C"]
+            .map(|serial| found(Some(serial), &format!("/dev/{serial}")))
+            .to_vec()
+    };
+    let mut before = tracker(None);
+    before.see(all()[1..].to_vec(), at(0));
+    before.see(all(), at(5));
+    let reported: Vec<_> = before.devices().iter().map(|d| d.reported("n")).collect();
+    for (limit, kept) in [(1, &["B"][..]), (2, &["B", "C"]), (3, &["A", "B", "C"])] {
+        let mut after = tracker(Some(limit));
+        after.restore(&reported, at(6));
+        after.see(all(), at(7));
+        let serials = |tracker: &Tracker| -> Vec<String> {
+            let serials = tracker.devices().iter();
+            serials
+                .filter_map(|tracked| tracked.found.serial.clone())
+                .collect()
+        };
+        assert_eq!(serials(&after), kept);
+        assert_eq!(after.left_out(), 3 - limit);
+        assert!(!after.see(all(), at(8)));
+    }
+}
+
+#[test]
 fn what_was_reported_of_a_time_to_come_is_of_now() {
     let mut before = tracker(None);
     before.see(vec![found(Some("A"), "/dev/1"), found(None, "/dev/2")], at(9_000));
