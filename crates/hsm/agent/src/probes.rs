@@ -2,7 +2,7 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/healthz` | 200 if the token answers, or has within the last second, else 503, and JSON as the original has it |
+//! | `/healthz` | 200 if the token answers, or has within the last second, or is served with a full queue, else 503, and JSON as the original has it |
 //! | `/readyz` | the same for whether calls are served |
 //! | `/livez` | 200 while the process itself moves, whatever the token does: a pod is not killed for a token that is gone |
 //! | `/metrics` | OpenMetrics text |
@@ -100,7 +100,7 @@ impl Shared {
         let (told, look) = watch::channel(None);
         let probes = self.probes.clone();
         tokio::spawn(async move {
-            let answers = probes.host.info().await.is_ok();
+            let answers = probes.host.fault().await.is_none();
             told.send_replace(Some((Instant::now(), answers)));
         });
         look

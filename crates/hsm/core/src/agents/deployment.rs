@@ -34,7 +34,8 @@ pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
             { "name": "health", "containerPort": 8093, "protocol": "TCP" },
         ],
         "livenessProbe": probe("/livez", "health", [15, 20, 3, 3]),
-        "readinessProbe": probe("/readyz", "health", [1, 3, 3, 2]),
+        // Ready soon, but not unready because one request takes its time: the probe waits behind it.
+        "readinessProbe": probe("/readyz", "health", [1, 3, 3, 7]),
         "resources": resources(agent),
         "securityContext": container_security(),
         "volumeMounts": mounts,

@@ -58,7 +58,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner() {
+fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner_and_unready_as_late() {
     let pod = agent();
     let container = &pod["containers"][0];
     assert_eq!(container["name"], "agent");
@@ -83,8 +83,11 @@ fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner() {
         times(&container["livenessProbe"]),
         [15, 20, 3, 3].map(Value::from)
     );
-    // The original is asked after 5 s, and then each 10.
-    assert_eq!(times(&container["readinessProbe"]), [1, 3, 3, 2].map(Value::from));
+    // The original is asked after 5 s, and then each 10: two failures, so 20 s, make it unready.
+    let readiness = times(&container["readinessProbe"]);
+    assert_eq!(readiness, [1, 3, 3, 7].map(Value::from));
+    let [_, period, _, failures] = readiness.map(|time| time.as_u64().unwrap());
+    assert!(period * failures >= 20, "{period} * {failures}");
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
 }
 
