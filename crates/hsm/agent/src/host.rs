@@ -62,7 +62,7 @@ pub struct Settings {
     pub opening: Duration,
     /// How long to wait before a token that is gone is looked for again.
     pub retry: Duration,
-    /// How often an idle token is asked whether it is still there.
+    /// How long a token may have done nothing that it was asked for before it is asked whether it is still there.
     pub probe: Duration,
     /// How long to wait before a child is started that has crashed or hung more than once in a row.
     pub backoff: Backoff,
@@ -85,7 +85,7 @@ impl Settings {
             deadline: Duration::from_secs(10),
             opening: Duration::from_secs(30),
             retry: Duration::from_secs(1),
-            probe: Duration::from_secs(5),
+            probe: Duration::from_secs(1),
             backoff: Backoff::default(),
             liveness: Liveness::default(),
             stuck: Duration::from_secs(300),
