@@ -124,7 +124,7 @@ fn settings(args: &ServeArgs, wanted: Wanted, frame: &Frame) -> io::Result<Setti
         output: args.output(),
     };
     Ok(Settings {
-        limits: args.limits.limits(),
+        limits: args.limits(),
         deadline: args.module_deadline,
         runtime: args.runtime_dir.clone().unwrap_or_else(usual_folder),
         liveness: frame.liveness().clone(),

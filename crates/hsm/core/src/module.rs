@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::limits::Profile;
+
 /// Whether a module is one of OpenSC: it keeps what it has seen once, and has limits of its own whatever card is behind it.
 ///
 /// ```
@@ -16,4 +18,21 @@ pub fn is_opensc(module: &Path) -> bool {
         .file_name()
         .map(|name| name.to_string_lossy().to_lowercase());
     name.is_some_and(|name| name.contains("opensc"))
+}
+
+/// The limits of a token of which nothing but the module is known.
+///
+/// ```
+/// use std::path::Path;
+/// use trustplane_hsm_core::limits::Profile;
+/// use trustplane_hsm_core::module::profile;
+///
+/// assert_eq!(profile(Path::new("/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so")), Profile::Opensc);
+/// assert_eq!(profile(Path::new("/usr/lib/softhsm/libsofthsm2.so")), Profile::Software);
+/// ```
+pub fn profile(module: &Path) -> Profile {
+    match is_opensc(module) {
+        true => Profile::Opensc,
+        false => Profile::Software,
+    }
 }

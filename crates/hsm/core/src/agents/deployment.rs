@@ -7,7 +7,7 @@ use trustplane_plan::Manifest;
 
 use super::Agent;
 use crate::limits::Profile;
-use crate::module::is_opensc;
+use crate::module;
 use crate::objects::{
     APP_LABEL, DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name,
     so_pin_secret_name, tls_secret_name,
@@ -148,12 +148,12 @@ fn profile(agent: &Agent<'_>) -> Profile {
     if let Some(declared) = agent.opening.limits {
         return declared;
     }
-    let opensc = library(agent).is_some_and(|library| is_opensc(Path::new(library)));
+    let library = library(agent).map(Path::new);
     match DeviceType::named(&agent.device.device_type) {
         Some(DeviceType::PicoHsm) => Profile::PicoHsm,
         Some(DeviceType::SmartCardHsm | DeviceType::NitrokeyHsm) => Profile::SmartcardHsm,
         Some(DeviceType::YubiHsm) => Profile::YubiHsm2,
-        None if agent.fixed.is_some() && !opensc => Profile::Software,
+        None if agent.fixed.is_some() => library.map_or(Profile::Software, module::profile),
         None => Profile::Opensc,
     }
 }
