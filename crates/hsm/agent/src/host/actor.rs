@@ -17,7 +17,7 @@ use crate::error::{AgentError, Effect};
 use crate::frame::Message;
 use crate::health::{Health, Phase};
 use crate::record::Book;
-use crate::wire::{Reply, Request};
+use crate::wire::{Kind, Reply, Request};
 
 /// How long a child may take to end when it is told to, and when it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
@@ -256,6 +256,10 @@ impl Actor {
                     true => Err(self.lose(&failure)),
                     false => Ok(()),
                 };
+                if failure.kind == Kind::Unavailable {
+                    // Not every module has a word for a token that is gone: it is asked at once.
+                    self.look = Instant::now();
+                }
                 let effect = match failure.begun {
                     true => request.head.effect(),
                     false => Effect::None,

@@ -6,12 +6,13 @@ use trustplane_hsm_agent::{AgentError, Host, Phase, PinProblem, Settings};
 use trustplane_hsm_core::version::Expected;
 use trustplane_hsm_token::PinTries;
 use trustplane_pkcs11_shim::pkcs11::{
-    CKR_DEVICE_MEMORY, CKR_DEVICE_REMOVED, CKR_SESSION_HANDLE_INVALID, CKR_TOKEN_NOT_PRESENT,
+    CKR_DEVICE_MEMORY, CKR_DEVICE_REMOVED, CKR_FUNCTION_FAILED, CKR_SESSION_HANDLE_INVALID,
+    CKR_TOKEN_NOT_PRESENT,
 };
 use trustplane_pkcs11_shim::{Action, Control, Duration, Fault, PinTries as Tries};
 use trustplane_process::backoff::Backoff;
 
-use crate::stage::{Stage, list, open, serving, until};
+use crate::stage::{PATIENCE, Stage, list, open, serving, until};
 use trustplane_hsm_core::examples::{path, secret};
 
 const HOUR: Time = Time::from_secs(3600);
@@ -149,6 +150,59 @@ async fn a_token_that_went_and_came_back_while_nobody_asked_is_opened_again() {
     assert_eq!(looks(&stage), 1);
     assert_eq!(stage.answers("C_Login"), [Some(0)]);
     host.info().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_is_missed_also_if_its_module_has_no_word_for_that() {
+    let stage = Stage::new();
+    let host = open(settings(&stage)).await;
+    stage.set(gone(CKR_FUNCTION_FAILED));
+    let error = host.read(&path("a")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Unavailable { .. }), "{error:?}");
+    until(&host, |health| {
+        health.phase == Phase::Unavailable && health.losses == 1
+    })
+    .await;
+    assert!(stage.answers("C_Login").is_empty());
+    stage.heal();
+    serving(&host).await;
+    assert_eq!(stage.answers("C_Login"), [Some(0)]);
+}
+
+#[tokio::test]
+async fn a_token_that_says_that_it_is_there_is_not_missed_for_a_request_that_failed() {
+    let stage = Stage::new();
+    let host = open(settings(&stage)).await;
+    let failing = Fault::before(1, Action::Answer(CKR_FUNCTION_FAILED)).of("C_FindObjectsInit");
+    stage.set(Control::fault(failing));
+    let error = host.read(&path("a")).await.unwrap_err();
+    assert!(matches!(error, AgentError::Unavailable { .. }), "{error:?}");
+    host.info().await.unwrap();
+    let health = host.health().borrow().clone();
+    assert!(health.is_serving() && health.losses == 0, "{health:?}");
+    assert_eq!(looks(&stage), 0);
+}
+
+#[tokio::test]
+async fn those_who_keep_asking_do_not_keep_a_token_from_being_missed() {
+    let stage = Stage::new();
+    let mut settings = settings(&stage);
+    // Longer than anybody here waits between two requests.
+    settings.probe = Time::from_secs(1);
+    let host = open(settings).await;
+    // What is asked for is not there, as ever; only who looks at the slots sees that the token is gone.
+    let removed = Fault::before(1, Action::Answer(CKR_DEVICE_REMOVED)).of("C_GetSlotList");
+    stage.set(Control::fault(removed.lasting(Duration::Always)));
+    let ask = async {
+        loop {
+            match host.read(&path("none")).await {
+                Err(AgentError::NotFound(_)) => {}
+                other => return other,
+            }
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, ask).await.unwrap();
+    assert!(matches!(told, Err(AgentError::Unavailable { .. })), "{told:?}");
 }
 
 #[tokio::test]
