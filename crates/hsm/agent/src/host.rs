@@ -16,6 +16,7 @@ mod requests;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,11 @@ use trustplane_hsm_token::Attempt;
 use trustplane_process::admin::Liveness;
 use trustplane_process::backoff::Backoff;
 use trustplane_process::secret::Secret;
+use trustplane_process::supervise::Supervisor;
 
 use crate::error::AgentError;
 use crate::frame::Message;
-use crate::health::Health;
+use crate::health::{Health, Phase};
 use crate::hold::usual_folder;
 use crate::record::Book;
 use crate::wire::{Reply, Request, Wanted};
@@ -185,9 +187,29 @@ impl Host {
     }
 
     /// Ends the child, and waits for that without keeping others from their work.
-    pub async fn stop(self) {
-        // A thread that cannot be had is one less: dropping does the same.
-        drop(tokio::task::spawn_blocking(move || drop(self)).await);
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Waits for the end, by whomever.
+    pub async fn ended(&self) {
+        // If nobody can tell any more, it has ended too.
+        drop(
+            self.health()
+                .wait_for(|health| health.phase == Phase::Ended)
+                .await,
+        );
+    }
+
+    /// Has the module given back when those who ask it have ended, and tells whoever it needs until then.
+    pub fn attend(self: &Arc<Self>, supervisor: &Supervisor, given_back: CancellationToken) {
+        let host = self.clone();
+        supervisor.spawn_attendant("module", |stop| async move {
+            stop.cancelled().await;
+            host.stop().await;
+            given_back.cancel();
+        });
     }
 
     async fn ask(&self, request: impl Into<Message<Request>>) -> Result<Message<Reply>, AgentError> {
