@@ -103,7 +103,7 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
         ),
         argument("record", &format!("{}/{}", device.namespace, agent.name)),
         argument("limits", profile(agent).into()),
-        argument("pcscd", if fixed.is_some() { "off" } else { PCSCD }),
+        argument("pcscd", pcscd(agent)),
     ];
     let library = library(agent);
     let label = fixed.and_then(|fixed| fixed.token_label.as_ref());
@@ -141,6 +141,15 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
 fn library<'a>(agent: &'a Agent<'_>) -> Option<&'a String> {
     let own = agent.fixed.and_then(|fixed| fixed.library.as_ref());
     own.or(agent.opening.library.as_ref())
+}
+
+/// The daemon that the module needs, if it does. A static token is in no reader of this node.
+fn pcscd(agent: &Agent<'_>) -> &'static str {
+    let needed = library(agent).is_none_or(|library| module::may_need_pcscd(Path::new(library)));
+    match agent.fixed {
+        None if needed => PCSCD,
+        _ => "off",
+    }
 }
 
 /// The limits of the token: what the admin says, or else as far as its type and its module tell.
