@@ -31,8 +31,8 @@ use crate::output;
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- benchmark\n\n\
     It needs the rights to read the HSMDevice and the agent's record (a ConfigMap), and to exec into the agent's pod. While the \
     agent serves the token, everything goes through the agent. If it does not, --try-anyway after -- opens the token with the \
-    PIN, whose Secret must be readable too. It is tried once, and not at all if the token alone speaks against it; that try is in \
-    no record, so be sure that the PIN is right. Values on the command line reach the audit log of the API \
+    PIN, whose Secret must be readable too. It is tried once, and that is in no record, so be sure that it is right; a low count \
+    that the agent has not reported stops it. Values on the command line reach the audit log of the API \
     server: use it for trials, not for secrets."
 )]
 pub struct Args {

@@ -2,10 +2,12 @@
 //!
 //! | path | answers |
 //! |---|---|
-//! | `/healthz` | 200 if the token answers, or has within the last second, or is served with a full queue, else 503, and JSON as the original has it |
+//! | `/healthz` | 200 if the token answers, or has within the last second, else 503, and JSON as the original has it |
 //! | `/readyz` | the same for whether calls are served |
 //! | `/livez` | 200 while the process itself moves, whatever the token does: a pod is not killed for a token that is gone |
 //! | `/metrics` | OpenMetrics text |
+//!
+//! A token that cannot be asked because so many wait for it answers them: it counts as one that does, unless it is known to be gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
