@@ -27,18 +27,49 @@ pub fn action(words: &[String]) -> Result<&str> {
     }
 }
 
-/// Whether the tool is to get the PIN. It tries it only if no agent serves the token, and then not against the record.
-pub fn needs_pin(action: &str, words: &[String], record: &Record) -> Result<bool> {
+/// Whether the tool gets the PIN. It tries it only if no agent serves the token, and that try is in no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pin {
+    /// It does not: nobody needs it.
+    Kept,
+    /// It does not, because nobody has said that it may be tried. Whoever serves the token is asked without it.
+    Withheld,
+    /// It does, and tries it if the token does not speak against it.
+    Handed,
+    /// It does, and tries it whatever the token says.
+    Ordered,
+}
+
+/// What says that a PIN may be tried.
+const CONSENT: &str = "--try-anyway";
+
+/// Whether the tool is to get the PIN: never against the record, and never unasked.
+pub fn pin(action: &str, words: &[String], record: &Record) -> Result<Pin> {
     if action == "info" {
-        return Ok(false);
+        return Ok(Pin::Kept);
     }
     let state = record.state.as_ref();
     if state.is_some_and(|state| state.phase == AgentPhase::Serving) {
-        return Ok(false);
+        return Ok(Pin::Kept);
     }
-    if words.iter().any(|word| word == "--try-anyway") {
-        return Ok(true);
+    let consent = words.iter().any(|word| word == CONSENT);
+    match (speaks_against(record), consent) {
+        (true, true) => Ok(Pin::Ordered),
+        (true, false) => {
+            let why = state.map(|state| format!("{:?}: {}", state.phase, state.message));
+            bail!(
+                "the agent does not serve the token, and its record speaks against the PIN ({}), so it was not tried. If you are sure that it \
+                 is right, add {CONSENT} after --",
+                why.unwrap_or_else(|| "the last try was not accepted".to_owned())
+            )
+        }
+        (false, true) => Ok(Pin::Handed),
+        (false, false) => Ok(Pin::Withheld),
     }
+}
+
+fn speaks_against(record: &Record) -> bool {
+    let state = record.state.as_ref();
     let against = state.is_some_and(|state| {
         matches!(
             state.phase,
@@ -56,20 +87,29 @@ pub fn needs_pin(action: &str, words: &[String], record: &Record) -> Result<bool
         .iter()
         .rev()
         .find(|tried| Some(tried.token.as_str()) == serial);
-    let refused = last.is_some_and(|tried| !matches!(tried.outcome, Outcome::Accepted | Outcome::Withdrawn));
-    if against || refused {
-        let why = state.map(|state| format!("{:?}: {}", state.phase, state.message));
-        bail!(
-            "the agent does not serve the token, and its record speaks against the PIN ({}), so it was not tried. If you are sure that it \
-             is right, add --try-anyway after --",
-            why.unwrap_or_else(|| "the last try was not accepted".to_owned())
-        );
+    against || last.is_some_and(|tried| !matches!(tried.outcome, Outcome::Accepted | Outcome::Withdrawn))
+}
+
+impl Pin {
+    /// Whether the tool gets it.
+    pub fn is_handed_over(self) -> bool {
+        matches!(self, Self::Handed | Self::Ordered)
     }
-    Ok(true)
+
+    /// What is to be said of it when the tool has failed.
+    pub fn complaint(self) -> Option<String> {
+        (self == Self::Withheld).then(|| {
+            format!(
+                "if that is because no agent serves the token: its PIN was not tried, because a try of this tool is in no record. A wrong \
+                 one would cost a try, and on a token that does not show so the agent could try it once more. If you are sure that it is \
+                 right, add {CONSENT} after --"
+            )
+        })
+    }
 }
 
 /// What the agent's tool is told. What a person says counts, then the record, then what the agent was told.
-pub fn command(agent: &Agent, record: &Record, has_pin: bool, words: &[String]) -> Vec<String> {
+pub fn command(agent: &Agent, record: &Record, pin: Pin, words: &[String]) -> Vec<String> {
     let given = |flag: &str| {
         let flag = format!("--{flag}");
         words
@@ -87,8 +127,10 @@ pub fn command(agent: &Agent, record: &Record, has_pin: bool, words: &[String]) 
     }
     let met = record.token.as_ref().map(|token| token.serial.as_str());
     tell(SERIAL, met.or(agent.flag(SERIAL)));
-    command.extend(has_pin.then(|| "--pin-stdin".to_owned()));
-    command.extend_from_slice(words);
+    command.extend(pin.is_handed_over().then(|| "--pin-stdin".to_owned()));
+    // Who has consented to a try that nobody writes down has not said that the token is to be overruled.
+    let passed_on = |word: &&String| pin == Pin::Ordered || *word != CONSENT;
+    command.extend(words.iter().filter(passed_on).cloned());
     command
 }
 
@@ -134,7 +176,7 @@ mod tests {
             "--limits=pico-hsm",
         ];
         assert_eq!(
-            command(&agent, &record("Unavailable", "accepted"), true, &action),
+            command(&agent, &record("Unavailable", "accepted"), Pin::Handed, &action),
             [
                 &own[..],
                 &[
@@ -149,36 +191,70 @@ mod tests {
             .concat()
         );
         let action = words("info --token-serial 2 --token-label=c");
-        let told = command(&agent, &Record::default(), false, &action);
+        let told = command(&agent, &Record::default(), Pin::Kept, &action);
         assert_eq!(
             told,
             [&own[..], &["info", "--token-serial", "2", "--token-label=c"]].concat()
         );
-        let told = command(&agent, &Record::default(), false, &words("info"));
+        let told = command(&agent, &Record::default(), Pin::Kept, &words("info"));
         assert!(told.contains(&"--token-serial=old".to_owned()), "{told:?}");
     }
 
+    fn of(phase: &str, outcome: &str, text: &str) -> Result<Pin> {
+        let words = words(text);
+        pin(action(&words)?, &words, &record(phase, outcome))
+    }
+
     #[test]
-    fn a_pin_is_handed_over_only_if_nobody_serves_and_the_record_is_not_against_it() {
-        let of = |phase: &str, outcome: &str, text: &str| {
-            let words = words(text);
-            needs_pin(action(&words)?, &words, &record(phase, outcome))
-        };
-        assert!(!of("Serving", "accepted", "list").unwrap(), "the agent has it");
-        assert!(!of("PinRejected", "rejected", "info").unwrap());
-        assert!(of("Unavailable", "accepted", "list").unwrap());
-        assert!(of("Opening", "withdrawn", "benchmark --count=3").unwrap());
+    fn a_pin_is_handed_over_only_if_nobody_serves_and_somebody_says_so() {
+        assert_eq!(of("Serving", "accepted", "list").unwrap(), Pin::Kept);
+        assert_eq!(of("PinRejected", "rejected", "info").unwrap(), Pin::Kept);
+        // A record that has nothing against it does not know it, or knows the one of before.
+        for (phase, outcome) in [("Unavailable", "accepted"), ("Opening", "withdrawn")] {
+            let withheld = of(phase, outcome, "benchmark --count=3").unwrap();
+            assert_eq!(withheld, Pin::Withheld);
+            assert!(
+                withheld
+                    .complaint()
+                    .unwrap()
+                    .contains("add --try-anyway after --")
+            );
+            assert_eq!(of(phase, outcome, "list --try-anyway").unwrap(), Pin::Handed);
+        }
+        let empty = |text: &str| pin("list", &words(text), &Record::default()).unwrap();
+        assert_eq!(empty("list"), Pin::Withheld);
+        assert_eq!(empty("--try-anyway list"), Pin::Handed);
+        for other in [Pin::Kept, Pin::Handed, Pin::Ordered] {
+            assert_eq!(other.complaint(), None);
+        }
+    }
+
+    #[test]
+    fn against_the_record_a_pin_is_handed_over_only_by_order() {
         for phase in ["PinRejected", "PinLow", "PinLocked", "PinUnanswered"] {
             let refused = of(phase, "accepted", "list").unwrap_err().to_string();
             assert!(
                 refused.contains(phase) && refused.contains("--try-anyway"),
                 "{refused}"
             );
-            assert!(of(phase, "accepted", "--try-anyway list").unwrap());
+            let ordered = of(phase, "accepted", "--try-anyway list").unwrap();
+            assert_eq!(ordered, Pin::Ordered);
         }
         for outcome in ["rejected", "locked", "unanswered", "pending", "new word"] {
             assert!(of("Unavailable", outcome, "list").is_err(), "{outcome}");
         }
+    }
+
+    #[test]
+    fn a_token_is_overruled_only_where_the_record_speaks_against_the_pin_too() {
+        let agent = choose(&[pod("a", "Running", &[])], "pico", None).unwrap();
+        let told = |pin: Pin| {
+            let told = command(&agent, &Record::default(), pin, &words("--try-anyway list"));
+            ["--pin-stdin", "--try-anyway"].map(|word| told.iter().any(|told| told == word))
+        };
+        assert_eq!(told(Pin::Handed), [true, false]);
+        assert_eq!(told(Pin::Ordered), [true, true]);
+        assert_eq!(told(Pin::Kept), [false, false]);
     }
 
     #[test]

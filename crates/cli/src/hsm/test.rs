@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use k8s_openapi::{ByteString, NamespaceResourceScope};
@@ -18,7 +18,7 @@ use trustplane_api::hsm::{HsmDevice, PinSecret};
 use trustplane_hsm_core::objects::label_value;
 
 use super::agent::{self, Agent};
-use super::order;
+use super::order::{self, Pin};
 use crate::cluster::{Cluster, ClusterArgs, Obstacle};
 use crate::output;
 
@@ -30,9 +30,9 @@ use crate::output;
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- write demo/db --from-literal password=s3cret\n  \
     kubectl trustplane hsm test softhsm --namespace tokens --token a -- benchmark\n\n\
     It needs the rights to read the HSMDevice and the agent's record (a ConfigMap), and to exec into the agent's pod. While the \
-    agent serves the token, everything goes through the agent. If it does not, the token is opened with the PIN, whose Secret must \
-    be readable too; it is tried once, and not at all if the record or the token speaks against it, unless --try-anyway is added \
-    after --. Values on the command line reach the audit log of the API \
+    agent serves the token, everything goes through the agent. If it does not, --try-anyway after -- opens the token with the \
+    PIN, whose Secret must be readable too. It is tried once, and that is in no record, so be sure that it is right; a low count \
+    that the agent has not reported stops it. Values on the command line reach the audit log of the API \
     server: use it for trials, not for secrets."
 )]
 pub struct Args {
@@ -64,12 +64,16 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
         .map_err(|obstacle| anyhow!("list the agents of {}: {obstacle}", args.device))?;
     let agent = agent::choose(&found.items, &args.device, args.token.as_deref())?;
     let record = record(&cluster, &namespace, &agent).await?;
-    let needs_pin = order::needs_pin(action, &args.action, &record)?;
-    let pin = match &device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret) {
-        Some(secret) if needs_pin => Some(pin(&cluster, &namespace, secret).await?),
+    let secret = device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret);
+    let ordered = match &secret {
+        Some(_) => order::pin(action, &args.action, &record)?,
+        None => Pin::Kept,
+    };
+    let pin = match &secret {
+        Some(secret) if ordered.is_handed_over() => Some(pin(&cluster, &namespace, secret).await?),
         _ => None,
     };
-    let command = order::command(&agent, &record, pin.is_some(), &args.action);
+    let command = order::command(&agent, &record, ordered, &args.action);
     let attach = AttachParams::default()
         .stdin(pin.is_some())
         .stdout(true)
@@ -78,7 +82,11 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
         .exec(&agent.pod, command, &attach)
         .await
         .with_context(|| format!("run the tool in pod {}", agent.pod))?;
-    converse(process, pin, out).await
+    let code = converse(process, pin, out).await?;
+    match ordered.complaint() {
+        Some(complaint) if code != ExitCode::SUCCESS => bail!(complaint),
+        _ => Ok(code),
+    }
 }
 
 async fn get<K>(cluster: &Cluster, namespace: &str, name: &str) -> Result<K>

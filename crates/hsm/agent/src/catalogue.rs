@@ -108,19 +108,31 @@ impl Catalogue {
     /// Looks at the token, and keeps what it finds.
     async fn survey(&self, host: &Host, anew: bool) -> Result<(), AgentError> {
         let _turn = self.turn.lock().await;
-        self.begin();
-        self.finish(host.survey(anew).await?);
+        let begun = self.begin();
+        begun.finish(host.survey(anew).await?);
         Ok(())
     }
 
     /// From now on our changes are remembered: the survey may or may not see them.
-    fn begin(&self) {
+    fn begin(&self) -> Begun<'_> {
         self.known().since = Some(Vec::new());
+        Begun(self)
     }
+}
 
-    /// Keeps what a survey has found, with our changes that it has not seen.
-    fn finish(&self, survey: Survey) {
-        let mut known = self.known();
+/// A survey that is under way. However it ends, nothing is remembered for it after that.
+struct Begun<'a>(&'a Catalogue);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.known().since = None;
+    }
+}
+
+impl Begun<'_> {
+    /// Keeps what the survey has found, with our changes that it has not seen.
+    fn finish(self, survey: Survey) {
+        let mut known = self.0.known();
         // If all was forgotten meanwhile, something has happened that the survey may not know of.
         let Some(since) = known.since.take() else {
             return;
@@ -210,11 +222,11 @@ mod tests {
     #[test]
     fn a_change_during_a_survey_is_kept_if_the_survey_has_not_seen_it() {
         let catalogue = Catalogue::default();
-        catalogue.begin();
+        let begun = catalogue.begin();
         put(&catalogue, 5, "gone");
         put(&catalogue, 6, "kept");
         // It has seen the first, and that another tool has removed what it had made.
-        catalogue.finish(survey(5, &["a"]));
+        begun.finish(survey(5, &["a"]));
         assert_eq!(listed(&catalogue).unwrap(), ["a", "kept"]);
         assert_eq!(catalogue.figures_known().unwrap().1, generation(6));
         put(&catalogue, 7, "later");
@@ -225,9 +237,9 @@ mod tests {
     #[test]
     fn what_is_used_is_what_the_last_change_has_left_whichever_is_told_last() {
         let catalogue = Catalogue::default();
-        catalogue.begin();
+        let begun = catalogue.begin();
         put(&catalogue, 2, "during");
-        catalogue.finish(survey(1, &[]));
+        begun.finish(survey(1, &[]));
         assert_eq!(used(&catalogue), 20);
         put(&catalogue, 4, "a");
         put(&catalogue, 3, "b");
@@ -239,11 +251,23 @@ mod tests {
     #[test]
     fn a_survey_from_before_a_doubt_counts_for_nothing() {
         let catalogue = Catalogue::default();
-        catalogue.begin();
-        catalogue.finish(survey(1, &["a"]));
-        catalogue.begin();
+        catalogue.begin().finish(survey(1, &["a"]));
+        let begun = catalogue.begin();
         catalogue.doubt();
-        catalogue.finish(survey(1, &["a"]));
+        begun.finish(survey(1, &["a"]));
         assert_eq!(listed(&catalogue), None);
+    }
+
+    #[test]
+    fn nothing_is_remembered_for_a_survey_that_failed_or_that_nobody_waits_for() {
+        let catalogue = Catalogue::default();
+        catalogue.begin().finish(survey(1, &["a"]));
+        let begun = catalogue.begin();
+        put(&catalogue, 2, "b");
+        assert_eq!(catalogue.known().since.as_ref().map(Vec::len), Some(1));
+        drop(begun);
+        put(&catalogue, 3, "c");
+        assert!(catalogue.known().since.is_none());
+        assert_eq!(listed(&catalogue).unwrap(), ["a", "b", "c"]);
     }
 }

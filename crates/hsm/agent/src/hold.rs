@@ -153,14 +153,14 @@ pub(crate) fn remove(file: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use trustplane_hsm_token::{Memory, PinTries};
 
     use super::*;
 
-    fn token(serial: &str, label: &str) -> TokenInfo {
+    pub fn token(serial: &str, label: &str) -> TokenInfo {
         TokenInfo {
             slot: 0,
             reader: String::new(),

@@ -16,6 +16,7 @@ mod requests;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,10 +32,11 @@ use trustplane_hsm_token::Attempt;
 use trustplane_process::admin::Liveness;
 use trustplane_process::backoff::Backoff;
 use trustplane_process::secret::Secret;
+use trustplane_process::supervise::Supervisor;
 
 use crate::error::AgentError;
 use crate::frame::Message;
-use crate::health::Health;
+use crate::health::{Health, Phase};
 use crate::hold::usual_folder;
 use crate::record::Book;
 use crate::wire::{Reply, Request, Wanted};
@@ -62,7 +64,7 @@ pub struct Settings {
     pub opening: Duration,
     /// How long to wait before a token that is gone is looked for again.
     pub retry: Duration,
-    /// How often an idle token is asked whether it is still there.
+    /// How long a token may have done nothing that it was asked for before it is asked whether it is still there.
     pub probe: Duration,
     /// How long to wait before a child is started that has crashed or hung more than once in a row.
     pub backoff: Backoff,
@@ -85,7 +87,7 @@ impl Settings {
             deadline: Duration::from_secs(10),
             opening: Duration::from_secs(30),
             retry: Duration::from_secs(1),
-            probe: Duration::from_secs(5),
+            probe: Duration::from_secs(1),
             backoff: Backoff::default(),
             liveness: Liveness::default(),
             stuck: Duration::from_secs(300),
@@ -185,9 +187,29 @@ impl Host {
     }
 
     /// Ends the child, and waits for that without keeping others from their work.
-    pub async fn stop(self) {
-        // A thread that cannot be had is one less: dropping does the same.
-        drop(tokio::task::spawn_blocking(move || drop(self)).await);
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.ended().await;
+    }
+
+    /// Waits for the end, by whomever.
+    pub async fn ended(&self) {
+        // If nobody can tell any more, it has ended too.
+        drop(
+            self.health()
+                .wait_for(|health| health.phase == Phase::Ended)
+                .await,
+        );
+    }
+
+    /// Has the module given back when those who ask it have ended, and tells whoever it needs until then.
+    pub fn attend(self: &Arc<Self>, supervisor: &Supervisor, given_back: CancellationToken) {
+        let host = self.clone();
+        supervisor.spawn_attendant("module", |stop| async move {
+            stop.cancelled().await;
+            host.stop().await;
+            given_back.cancel();
+        });
     }
 
     async fn ask(&self, request: impl Into<Message<Request>>) -> Result<Message<Reply>, AgentError> {

@@ -196,6 +196,10 @@ impl Drop for Watched<'_> {
 
 #[cfg(test)]
 mod tests {
+    use trustplane_hsm_core::layout::Usage;
+    use trustplane_hsm_core::limits::Room;
+    use trustplane_hsm_token::Memory;
+
     use super::*;
     use crate::error::PinProblem;
 
@@ -237,5 +241,51 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    /// What is told of a token's room.
+    fn told(room: Room, private_free: Option<usize>) -> Vec<String> {
+        let usage = Usage {
+            objects: 5,
+            bytes: 700,
+            foreign: 1,
+        };
+        let memory = Memory {
+            private_free,
+            ..Memory::default()
+        };
+        let metrics = Metrics::new();
+        let capacity = Capacity { usage, room, memory };
+        Meters::new(&metrics).observe(&Health::default(), 0, Some(&capacity));
+        let text = metrics.encode();
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("trustplane_hsm_agent_token_"));
+        lines.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_used_and_what_is_free_are_told_of_objects_and_bytes() {
+        let limited = Room {
+            objects: Some(122),
+            bytes: Some(3000),
+        };
+        let used = [r#"objects{state="used"} 5"#, r#"bytes{state="used"} 700"#];
+        // Of two that know how much is free, the one who knows of less counts.
+        for (private_free, free) in [(None, 3000), (Some(9000), 3000), (Some(20), 20)] {
+            let bytes = format!(r#"bytes{{state="free"}} {free}"#);
+            let mut wanted = vec![used[0], used[1], r#"objects{state="free"} 122"#, &bytes];
+            let mut told = told(limited, private_free);
+            wanted.sort_unstable();
+            told.sort_unstable();
+            assert_eq!(told, wanted);
+        }
+        let unlimited = Room {
+            objects: None,
+            bytes: None,
+        };
+        let mut told = told(unlimited, None);
+        told.sort_unstable();
+        assert_eq!(told, [used[1], used[0]], "what nobody knows is not told");
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use trustplane_process::backoff::Backoff;
+use trustplane_process::supervise::Supervisor;
 
 use crate::health::{Health, Phase};
 use crate::host::Program;
@@ -95,6 +96,18 @@ impl Pcscd {
             bus: PathBuf::from(bus::DEVICES),
             look: Duration::from_millis(500),
         }
+    }
+
+    /// Has it run as long as the module may need it, which is until that is given back, and says whether it does.
+    pub fn attend(
+        self,
+        supervisor: &Supervisor,
+        signs: watch::Receiver<Signs>,
+        given_back: CancellationToken,
+    ) -> watch::Receiver<bool> {
+        let (runs, seen) = watch::channel(false);
+        supervisor.spawn_attendant("pcscd", |_| self.run(signs, runs, given_back));
+        seen
     }
 
     /// Has it run until the end, and says whether it does. While the token is missed it is started again whenever something was

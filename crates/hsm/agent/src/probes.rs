@@ -6,6 +6,8 @@
 //! | `/readyz` | the same for whether calls are served |
 //! | `/livez` | 200 while the process itself moves, whatever the token does: a pod is not killed for a token that is gone |
 //! | `/metrics` | OpenMetrics text |
+//!
+//! A token that cannot be asked because so many wait for it answers them: it counts as one that does, unless it is known to be gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -100,7 +102,7 @@ impl Shared {
         let (told, look) = watch::channel(None);
         let probes = self.probes.clone();
         tokio::spawn(async move {
-            let answers = probes.host.info().await.is_ok();
+            let answers = probes.host.fault().await.is_none();
             told.send_replace(Some((Instant::now(), answers)));
         });
         look

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::pin_record::{DigestKey, DigestKeyError};
 use trustplane_hsm_token::Attempt;
 use trustplane_kit::clients::{ClientError, Clients};
@@ -25,7 +26,6 @@ pub(crate) use args::profile;
 pub use args::{Caches, ServeArgs};
 
 use crate::catalogue::Catalogue;
-use crate::health::{Health, Phase};
 use crate::hold::usual_folder;
 use crate::host::{Host, Program, Provision, Settings};
 use crate::kubernetes::{Tied, Ties};
@@ -84,7 +84,9 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
         tracing::info!("--slot-id is not used: the token is known by its serial number, label or reader");
     }
     let (signs, seen) = watch::channel(Signs::default());
-    let pcscd = (args.pcscd != Path::new("off")).then(|| run_pcscd(&args, seen, &frame));
+    let given_back = CancellationToken::new();
+    let pcscd = (args.pcscd != Path::new("off"))
+        .then(|| pcscd(&args).attend(frame.supervisor(), seen, given_back.clone()));
     let settings = settings(&args, wanted, &frame)?;
     // What is wrong with ports or certificates is told before the token is touched.
     let (health, grpc) = (listen(args.health_port).await?, listen(args.port).await?);
@@ -98,7 +100,8 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     for (name, task) in beside {
         spawn(&frame, name, task);
     }
-    spawn(&frame, "host", ended(host.health()));
+    spawn(&frame, "host", ended(host.clone()));
+    host.attend(frame.supervisor(), given_back);
     spawn(&frame, "signs", read_signs(host.health(), signs));
     serve(&args, &frame, &host, (port, health, runtime), pcscd);
     tracing::info!(
@@ -109,10 +112,8 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
         "serving"
     );
     let ended = frame.run().await;
-    // Whoever else had it has ended; if not, the child ends with us.
-    if let Some(host) = Arc::into_inner(host) {
-        host.stop().await;
-    }
+    // If somebody took so long that nobody was waited for, it is given back now.
+    host.stop().await;
     Ok(ended?)
 }
 
@@ -124,7 +125,7 @@ fn settings(args: &ServeArgs, wanted: Wanted, frame: &Frame) -> io::Result<Setti
         output: args.output(),
     };
     Ok(Settings {
-        limits: args.limits.limits(),
+        limits: args.limits(),
         deadline: args.module_deadline,
         runtime: args.runtime_dir.clone().unwrap_or_else(usual_folder),
         liveness: frame.liveness().clone(),
@@ -171,15 +172,10 @@ async fn port(args: &ServeArgs, listener: TcpListener) -> Result<Port, ServeErro
     Ok(Port::open(listener, Certificates::of(files)).await?)
 }
 
-fn run_pcscd(args: &ServeArgs, signs: watch::Receiver<Signs>, frame: &Frame) -> watch::Receiver<bool> {
-    let (runs, seen) = watch::channel(false);
+fn pcscd(args: &ServeArgs) -> Pcscd {
     let mut pcscd = Pcscd::at(&args.pcscd);
     pcscd.program.output = args.output();
-    // The module is given back first.
-    frame
-        .supervisor()
-        .spawn_attendant("pcscd", |stop| pcscd.run(signs, runs, stop));
-    seen
+    pcscd
 }
 
 /// Starts a task that has to run until the end of the process.
@@ -194,9 +190,8 @@ fn spawn(frame: &Frame, name: &'static str, task: impl Future<Output = ()> + Sen
 }
 
 /// Waits for the end of a host, without which there is nothing to serve.
-async fn ended(mut health: watch::Receiver<Health>) {
-    // If nobody can tell any more, it has ended too.
-    drop(health.wait_for(|health| health.phase == Phase::Ended).await);
+async fn ended(host: Arc<Host>) {
+    host.ended().await;
 }
 
 /// Without a cluster: the PIN of a file is tried once, and nothing is written down.

@@ -154,7 +154,7 @@ fn open<'module>(
         let tries = token.info().ok().map(|info| info.pin_tries);
         explain::login(error, tries)
     })?;
-    let mut store = Store::open(token, args.limits.limits())?;
+    let mut store = Store::open(token, args.limits())?;
     for ended in store.interrupted() {
         writeln!(out, "a change was interrupted: {}", crate::child::told(&ended))?;
     }

@@ -126,6 +126,11 @@ impl<'module> Store<'module> {
         Ok(store)
     }
 
+    /// Sees that our session with the token is there, and logged in.
+    pub fn assert_logged_in(&self) -> Result<(), TokenError> {
+        self.token.assert_logged_in()
+    }
+
     /// Reads every object again.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         self.doubtful = true;

@@ -47,7 +47,12 @@ pub(super) fn carry_out(
         }
         Request::Survey { anew } => survey(store, anew)?.into(),
         Request::Generation => Reply::Generation(store.generation()?).into(),
-        Request::Info => Reply::Found(info(module, found)?).into(),
+        Request::Info => {
+            let info = info(module, found)?;
+            // A token that went and came back is there, and our session with it is not.
+            store.assert_logged_in()?;
+            Reply::Found(info).into()
+        }
         Request::ChangePin { attempt } => {
             let [Some(old), Some(new)] = [secrets.first().and_then(pin), secrets.get(1).and_then(pin)] else {
                 return Err(Failure::new(Kind::InvalidArgument, "no PIN"));

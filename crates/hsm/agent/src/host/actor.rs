@@ -17,7 +17,7 @@ use crate::error::{AgentError, Effect};
 use crate::frame::Message;
 use crate::health::{Health, Phase};
 use crate::record::Book;
-use crate::wire::{Reply, Request};
+use crate::wire::{Kind, Reply, Request};
 
 /// How long a child may take to end when it is told to, and when it is killed.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
@@ -27,6 +27,16 @@ const BEAT: Duration = Duration::from_secs(5);
 
 /// When to try again: never, if nothing but an order can help.
 pub(super) type Pause = Option<Duration>;
+
+/// Whether a PIN was sent to the token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    No,
+    /// It was, or may have been, and nothing says that it is right.
+    Yes,
+    /// It was, and the token has accepted it.
+    Accepted,
+}
 
 pub(super) struct Actor {
     pub settings: Settings,
@@ -49,6 +59,12 @@ pub(super) struct Actor {
     pub failures: u32,
     /// How often in a row one has hung.
     pub hangs: u32,
+    /// How often in a row a token that was served could not be opened though something was there.
+    pub misses: u32,
+    /// What became of the PIN since the token was last looked for.
+    pub sent: Sent,
+    /// When a token that is served is asked next whether it is there.
+    pub look: Instant,
     /// Shows that the actor moves.
     pub heartbeat: Heartbeat,
     /// What whoever asks is told while the token does not serve.
@@ -71,6 +87,9 @@ impl Actor {
             process: None,
             failures: 0,
             hangs: 0,
+            misses: 0,
+            sent: Sent::No,
+            look: Instant::now(),
             excuse: AgentError::unavailable("the token is not open yet"),
         }
     }
@@ -175,15 +194,15 @@ impl Actor {
     async fn serve(&mut self, orders: &mut mpsc::Receiver<Order>) -> Option<Pause> {
         loop {
             self.heartbeat.beat();
-            let probe = Instant::now() + self.settings.probe;
             let order = tokio::select! {
                 biased;
                 () = ended(&mut self.process) => {
                     self.bury(&End::Crash(String::new())).await;
                     return Some(self.pause_to_start());
                 }
+                // Before what else is wanted: those who keep asking must not keep it from being missed.
+                () = sleep_until(self.look) => None,
                 order = orders.recv() => Some(order?),
-                () = sleep_until(probe) => None,
             };
             let kept = match order {
                 Some(Order::Ask(job)) => self.handle(job).await,
@@ -232,17 +251,25 @@ impl Actor {
                 head: Reply::Failed(failure),
                 ..
             }) => {
-                let kept = match failure.lost {
+                // What does not even say that it is there is not.
+                let kept = match failure.lost || matches!(request.head, Request::Info) {
                     true => Err(self.lose(&failure)),
                     false => Ok(()),
                 };
+                if failure.kind == Kind::Unavailable {
+                    // Not every module has a word for a token that is gone: it is asked at once.
+                    self.look = Instant::now();
+                }
                 let effect = match failure.begun {
                     true => request.head.effect(),
                     false => Effect::None,
                 };
                 (Err(failure.error(effect)), kept)
             }
-            Ok(answer) => (Ok(answer), Ok(())),
+            Ok(answer) => {
+                self.look = Instant::now() + self.settings.probe;
+                (Ok(answer), Ok(()))
+            }
             Err(error) => match self.process {
                 Some(_) => (Err(error), Ok(())),
                 None => (Err(error), Err(self.pause_to_start())),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use trustplane_hsm_core::secret::Value;
 
-use super::actor::{Actor, GRACE, Pause};
+use super::actor::{Actor, GRACE, Pause, Sent};
 use super::process::Broken;
 use crate::error::AgentError;
 use crate::frame::{Message, encode};
@@ -120,17 +120,25 @@ impl Actor {
         });
     }
 
-    /// The first time at once, and then later and later.
+    /// The first time at once, and then later and later. A token that was served may be back any moment: as long as no PIN was
+    /// sent, it is looked for as often as one that is gone.
     pub fn pause_to_start(&self) -> Pause {
-        Some(match self.failures {
+        let pause = match self.failures {
             0 => self.settings.retry,
             1 => Duration::ZERO,
             more => self.settings.backoff.jittered(more - 2),
+        };
+        let is_look = self.token.is_some() && self.sent == Sent::No;
+        Some(if is_look {
+            pause.min(self.settings.retry)
+        } else {
+            pause
         })
     }
 
     /// The token is gone; it is looked for at once.
     pub fn lose(&mut self, failure: &Failure) -> Pause {
+        self.misses = 0;
         self.excuse = AgentError::unavailable(failure.text.clone());
         self.report(Phase::Unavailable, |health| health.losses += 1);
         Some(Duration::ZERO)

@@ -1,10 +1,14 @@
 //! From a child to a token that serves: found by what it is, and then opened with the PIN if that may be tried.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use trustplane_api::hsm::record::Outcome;
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::TokenInfo;
+use trustplane_process::backoff::Backoff;
 
-use super::actor::{Actor, Pause};
+use super::actor::{Actor, Pause, Sent};
 use super::permit::{Permit, outcome_of};
 use super::process::Process;
 use crate::child::same;
@@ -22,6 +26,7 @@ impl Actor {
             Err(PinProblem::Missing) if self.missing.is_none() => return Err(None),
             Err(problem) => return Err(self.refuse(problem)),
         };
+        self.sent = Sent::No;
         self.start()?;
         let token = self.find_or_provision().await?;
         let permit = self.permit(&token, attempt).await?;
@@ -84,11 +89,13 @@ impl Actor {
             secrets: pin.into_iter().collect(),
         };
         self.use_up(&permit)?;
+        self.sent = Sent::Yes;
         let answer = self.ask_to_open(&log_in).await;
         // The child may have tried it, and nobody will ever know.
         let answer = answer.inspect_err(|_| self.login.unanswered())?;
         let (failure, tried) = match answer.head {
             Reply::Done => {
+                self.sent = Sent::Accepted;
                 self.login.accepted();
                 self.note(token, permit, Outcome::Accepted);
                 return Ok(());
@@ -97,7 +104,10 @@ impl Actor {
             _ => (senseless(), Tried::Unanswered),
         };
         match (tried, failure.kind) {
-            (Tried::No, _) => self.note(token, permit, Outcome::Withdrawn),
+            (Tried::No, _) => {
+                self.sent = Sent::No;
+                self.note(token, permit, Outcome::Withdrawn);
+            }
             (Tried::Refused, Kind::Pin(problem)) => {
                 self.login.refused(problem);
                 self.note(token, permit, outcome_of(problem));
@@ -149,7 +159,9 @@ impl Actor {
         answer.map_err(|_| self.pause_to_start())
     }
 
-    fn serving(&self, token: TokenInfo) {
+    fn serving(&mut self, token: TokenInfo) {
+        self.misses = 0;
+        self.look = Instant::now() + self.settings.probe;
         tracing::info!(serial = token.serial, label = token.label, "the token is served");
         self.health.send_modify(|health| {
             health.phase = Phase::Serving;
@@ -166,8 +178,20 @@ impl Actor {
         Some(match kind {
             // It may be back any moment, or let go.
             Kind::Unavailable | Kind::Held => self.settings.retry,
-            _ => self.settings.backoff.max,
+            _ => self.pause_to_look(),
         })
+    }
+
+    /// When to look again at a token that is there and cannot be opened. One that was served may be on its way back, so that is
+    /// soon, and then later and later; but not if it is a PIN that would be sent again without an answer to the last one.
+    fn pause_to_look(&mut self) -> Duration {
+        let (first, max) = (self.settings.retry, self.settings.backoff.max);
+        if self.token.is_none() || self.sent == Sent::Yes {
+            return max;
+        }
+        let pause = Backoff { first, max }.ceiling(self.misses);
+        self.misses = self.misses.saturating_add(1);
+        pause
     }
 
     /// The PIN does not open the token.
@@ -178,7 +202,7 @@ impl Actor {
         };
         self.report(Phase::PinRefused(problem), |_| {});
         // Nothing is tried by looking whether the token says otherwise by now.
-        problem.may_pass().then_some(self.settings.backoff.max)
+        problem.may_pass().then(|| self.pause_to_look())
     }
 }
 
@@ -187,4 +211,67 @@ pub(super) fn senseless() -> Failure {
         Kind::Unavailable,
         "the module's process gave an answer that makes no sense",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::super::Settings;
+    use super::super::login::Login;
+    use super::*;
+    use crate::health::Health;
+    use crate::hold::tests::token;
+    use crate::host::Program;
+
+    const MAX: Duration = Duration::from_secs(30);
+
+    fn actor(served: bool) -> Actor {
+        let settings = Settings::new(Program::default(), "/nowhere".into(), Wanted::default());
+        let mut actor = Actor::new(
+            settings,
+            Login::new(None, false),
+            watch::Sender::new(Health::default()),
+        );
+        actor.token = served.then(|| token("1", "a"));
+        actor
+    }
+
+    fn full() -> Failure {
+        Failure::new(Kind::ResourceExhausted, "full")
+    }
+
+    #[test]
+    fn a_token_that_was_served_is_looked_at_soon_and_then_later_and_later() {
+        let mut actor = actor(true);
+        let seconds = |pause: Pause| pause.unwrap().as_secs();
+        for wanted in [1, 2, 4, 8, 16, 30, 30] {
+            assert_eq!(seconds(actor.miss(full())), wanted);
+        }
+        actor.lose(&full());
+        assert_eq!(seconds(actor.miss(full())), 1);
+        assert_eq!(seconds(actor.refuse(PinProblem::TriesLow)), 2);
+        actor.serving(token("1", "a"));
+        assert_eq!(seconds(actor.refuse(PinProblem::TriesLow)), 1);
+        // Nothing but another PIN helps.
+        assert_eq!(actor.refuse(PinProblem::Rejected), None);
+    }
+
+    #[test]
+    fn one_that_was_never_served_is_not_and_neither_is_a_pin_sent_sooner() {
+        let mut never = actor(false);
+        for _ in 0..3 {
+            assert_eq!(never.miss(full()), Some(MAX));
+            assert_eq!(never.refuse(PinProblem::NotSet), Some(MAX));
+        }
+        let mut served = actor(true);
+        served.sent = Sent::Yes;
+        assert_eq!(served.miss(full()), Some(MAX));
+        served.sent = Sent::Accepted;
+        assert!(served.miss(full()) < Some(MAX));
+        (served.settings.retry, served.failures) = (Duration::ZERO, 20);
+        assert!(served.pause_to_start() > Some(Duration::ZERO));
+        served.sent = Sent::No;
+        assert_eq!(served.pause_to_start(), Some(Duration::ZERO));
+    }
 }

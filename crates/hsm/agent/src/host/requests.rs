@@ -139,6 +139,13 @@ impl Host {
         }
     }
 
+    /// What keeps the token from being served, by what it says now.
+    pub(crate) async fn fault(&self) -> Option<AgentError> {
+        let error = self.info().await.err()?;
+        let is_serving = self.health().borrow().is_serving();
+        (!is_served(&error, is_serving)).then_some(error)
+    }
+
     /// Changes the user PIN, which the token is opened with from then on. The old one is tried by that, as by a login.
     pub async fn change_pin(
         &self,
@@ -172,6 +179,11 @@ impl Host {
     }
 }
 
+/// Whether a token that could not be asked is served all the same: so many wait for it, and it is not known to be gone.
+fn is_served(error: &AgentError, is_serving: bool) -> bool {
+    is_serving && *error == AgentError::Busy
+}
+
 fn listing(entries: Vec<(String, Result<Entry, Failure>)>) -> Result<Listing, AgentError> {
     let entry = |(path, entry): (String, Result<Entry, Failure>)| {
         Ok((wire::path(&path).map_err(plain)?, entry.map_err(plain)))
@@ -189,4 +201,16 @@ fn plain(failure: Failure) -> AgentError {
 
 fn senseless() -> AgentError {
     AgentError::unavailable("the module's process gave an answer that makes no sense")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_is_full_is_no_fault_of_a_token_that_is_served() {
+        assert!(is_served(&AgentError::Busy, true));
+        assert!(!is_served(&AgentError::Busy, false));
+        assert!(!is_served(&senseless(), true));
+    }
 }

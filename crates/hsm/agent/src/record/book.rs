@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use trustplane_api::hsm::record::{OFFICER, Outcome, Record, TokenIdentity, Try};
 use trustplane_hsm_core::pin_record::{
     Account, Case, Caution, DigestKey, Exchanged, Flags, Refusal, Sightings, Unsent, Verdict, begin_change,
@@ -226,10 +226,7 @@ impl Book {
     ) -> Result<Exchanging, Denial> {
         let [old, new] = [old, new].map(|pin| self.tried(token, secret, pin));
         let change = Exchanging { old, new };
-        let begun = match timeout(within, self.begin(&change)).await {
-            Ok(begun) => begun,
-            Err(_) => Err(Denial::Ledger(unwritten())),
-        };
+        let begun = self.begin(&change, Instant::now() + within).await;
         if begun.is_err() {
             // It may stand there all the same.
             self.end_change(change.clone(), Exchanged::Undone);
@@ -237,8 +234,11 @@ impl Book {
         begun.map(|()| change)
     }
 
-    async fn begin(&mut self, change: &Exchanging) -> Result<(), Denial> {
-        while !self.notes.written(PATIENCE).await {}
+    /// A write that is under way is waited for, also when it is too late: it could land after it was taken back, and stand there.
+    async fn begin(&mut self, change: &Exchanging, until: Instant) -> Result<(), Denial> {
+        if !self.notes.written(until - Instant::now()).await {
+            return Err(Denial::Ledger(unwritten()));
+        }
         loop {
             let loaded = self.load().await?;
             let (tries, now) = (&loaded.record.tries, Timestamp::now());
@@ -246,6 +246,9 @@ impl Book {
             let tries = tries.ok_or(Denial::Refused(Refusal::Full))?;
             let token = loaded.record.token.clone();
             match self.replace(&loaded, tries, token).await {
+                Ok(()) | Err(Denial::Ledger(LedgerError::Conflict)) if Instant::now() > until => {
+                    return Err(Denial::Ledger(unwritten()));
+                }
                 Err(Denial::Ledger(LedgerError::Conflict)) => {}
                 other => return other,
             }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use strum::IntoEnumIterator;
-use trustplane_hsm_core::limits::Profile;
+use trustplane_hsm_core::limits::{Limits, Profile};
+use trustplane_hsm_core::module;
 use trustplane_kit::clients::KubeArgs;
 use trustplane_process::args::{CommonArgs, duration};
 
@@ -50,9 +51,10 @@ pub struct ServeArgs {
         help_heading = "Token"
     )]
     pub slot_id: Option<i64>,
-    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2
-    #[arg(long, value_name = "PROFILE", default_value = "software", value_parser = profile, help_heading = "Token")]
-    pub limits: Profile,
+    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2. Without this, opensc for a module of
+    /// OpenSC, and software for any other
+    #[arg(long, value_name = "PROFILE", value_parser = profile, help_heading = "Token")]
+    pub limits: Option<Profile>,
     /// Nobody but us writes to the token: its generation tells of changes, and it is not read through
     #[arg(long, help_heading = "Token")]
     pub exclusive: bool,
@@ -212,6 +214,14 @@ impl ServeArgs {
         (wanted != Wanted::default()).then_some(wanted)
     }
 
+    /// What the token can take.
+    pub fn limits(&self) -> Limits {
+        let profile = self
+            .limits
+            .unwrap_or_else(|| module::profile(&self.pkcs11_library));
+        profile.limits()
+    }
+
     /// What becomes of what foreign programs print.
     pub fn output(&self) -> Output {
         match self.show_module_output {
@@ -270,7 +280,7 @@ mod tests {
         );
         assert_eq!(
             (args.port, args.health_port, args.limits),
-            (9090, 8093, Profile::PicoHsm)
+            (9090, 8093, Some(Profile::PicoHsm))
         );
         assert_eq!(args.passes().renewal, Renewal::EachPass);
         assert_eq!(
@@ -278,6 +288,16 @@ mod tests {
             BindAddress::Off,
             "the health port is enough"
         );
+    }
+
+    #[test]
+    fn a_token_of_opensc_has_its_limits_unless_others_are_said() {
+        let of = |more: &[&str]| parse(&[&["--pin-file=/pin"], more].concat()).limits();
+        assert_eq!(of(&[]), Profile::Opensc.limits());
+        assert_eq!(of(&["--limits=software"]), Limits::default());
+        let mut args = parse(&["--pin-file=/pin"]);
+        args.pkcs11_library = "/lib/libsofthsm2.so".into();
+        assert_eq!(args.limits(), Limits::default());
     }
 
     #[test]

@@ -12,7 +12,6 @@ use trustplane_hsm_core::secret::Secret;
 use super::{Service, convert};
 use crate::catalogue::Query;
 use crate::error::AgentError;
-use crate::health::Phase;
 
 /// The most entries of a page.
 const MOST: usize = 10_000;
@@ -97,14 +96,14 @@ impl Service {
     }
 
     pub(super) async fn connected(&self, _: IsConnectedRequest) -> Result<IsConnectedResponse, AgentError> {
-        let connected = self.fault().await.is_none();
+        let connected = self.host.fault().await.is_none();
         Ok(IsConnectedResponse { connected })
     }
 
     pub(super) async fn condition(&self, _: HealthRequest) -> Result<HealthResponse, AgentError> {
-        let (status, message) = match self.fault().await {
+        let (status, message) = match self.host.fault().await {
             None => ("healthy", "the token is served".to_owned()),
-            Some(fault) => ("degraded", fault),
+            Some(fault) => ("degraded", fault.to_string()),
         };
         let phase = self.host.health().borrow().phase;
         Ok(HealthResponse {
@@ -112,19 +111,6 @@ impl Service {
             message,
             phase: phase.word().to_owned(),
         })
-    }
-
-    /// What keeps the token from being served, by what it says now.
-    async fn fault(&self) -> Option<String> {
-        match self.host.info().await {
-            Ok(_) => None,
-            // So many wait for it that it is served, unless it is known not to be.
-            Err(AgentError::Busy) => {
-                let health = self.host.health().borrow().clone();
-                health.fault.filter(|_| health.phase != Phase::Serving)
-            }
-            Err(error) => Some(error.to_string()),
-        }
     }
 
     /// All that the token has at a path, which may be what is left of it.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use trustplane_hsm_core::limits::Profile;
+use trustplane_hsm_core::limits::{Limits, Profile};
+use trustplane_hsm_core::module;
 
 /// Look at a token and try what it can do, without a cluster.
 #[derive(Debug, clap::Args)]
@@ -39,15 +40,25 @@ pub struct TestTokenArgs {
     /// Try the PIN although the token says that a wrong one was tried before
     #[arg(long, global = true)]
     pub try_anyway: bool,
-    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2
-    #[arg(long, value_name = "PROFILE", default_value = "software", global = true, value_parser = crate::serve::profile)]
-    pub limits: Profile,
+    /// What the token can take: software, opensc, opensc-64, pico-hsm, smartcard-hsm or yubihsm2. Without this, opensc for a module of
+    /// OpenSC, and software for any other
+    #[arg(long, value_name = "PROFILE", global = true, value_parser = crate::serve::profile)]
+    pub limits: Option<Profile>,
     /// Where processes that want to open the token meet, as the agent has it; without this, the directory for temporary files
     #[arg(long, value_name = "DIRECTORY", global = true)]
     pub runtime_dir: Option<PathBuf>,
     /// What to do.
     #[command(subcommand)]
     pub action: Action,
+}
+
+impl TestTokenArgs {
+    /// What the token can take.
+    pub(super) fn limits(&self) -> Limits {
+        let by_module = || self.module.as_deref().map(module::profile);
+        let profile = self.limits.or_else(by_module);
+        profile.unwrap_or(Profile::Software).limits()
+    }
 }
 
 /// What to do with the token.

@@ -3,16 +3,21 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use trustplane_hsm_agent::Phase;
 use trustplane_hsm_agent::pcscd::{Pcscd, Signs, read_signs};
 use trustplane_pkcs11_shim::{Action, Control, Duration as Lasting, Fault};
 use trustplane_process::backoff::Backoff;
+use trustplane_process::metrics::Metrics;
+use trustplane_process::shutdown::Shutdown;
+use trustplane_process::supervise::Supervisor;
 
 use crate::process::{kill, lives};
-use crate::stage::{PATIENCE, PIN, Stage, eventually, serving, start};
+use crate::stage::{PATIENCE, PIN, Stage, eventually, open, serving, start};
 
 /// What the stand-in does.
 pub fn daemon(stage: &Stage) {
@@ -45,8 +50,8 @@ struct Run {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
-    let pcscd = Pcscd {
+fn pcscd(stage: &Stage, patience: Duration, grace: Duration) -> Pcscd {
+    Pcscd {
         program: stage.program("pcscd"),
         socket: stage.folder().join("pcscd.comm"),
         patience,
@@ -57,7 +62,11 @@ fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
         },
         bus: stage.folder().join("bus"),
         look: Duration::from_millis(10),
-    };
+    }
+}
+
+fn run(stage: &Stage, patience: Duration, grace: Duration) -> Run {
+    let pcscd = pcscd(stage, patience, grace);
     let (signs, seen) = watch::channel(Signs::default());
     let (told, runs) = watch::channel(false);
     let stop = CancellationToken::new();
@@ -169,4 +178,26 @@ async fn a_daemon_on_which_one_child_after_the_other_hangs_is_started_again() {
     stage.heal();
     serving(&host).await;
     run.end().await;
+}
+
+#[tokio::test]
+async fn it_ends_after_the_module_that_needs_it_was_given_back() {
+    let stage = Stage::new();
+    let shutdown = Shutdown::new(PATIENCE);
+    let supervisor = Supervisor::new(&Metrics::new(), shutdown.clone());
+    let given_back = CancellationToken::new();
+    let (_signs, signs) = watch::channel(Signs::default());
+    let mut runs = pcscd(&stage, PATIENCE, PATIENCE).attend(&supervisor, signs, given_back.clone());
+    let host = Arc::new(open(stage.settings()).await);
+    host.attend(&supervisor, given_back);
+    let reached = tokio::time::timeout(PATIENCE, runs.wait_for(|runs| *runs)).await;
+    reached.unwrap().unwrap();
+    // A module that takes its time over the end.
+    stage.set(Control::fault(Fault::before(1, Action::Freeze)));
+    shutdown.request();
+    let ended = tokio::spawn(async move { supervisor.run_until_shutdown().await });
+    runs.wait_for(|runs| !*runs).await.unwrap();
+    assert_eq!(host.health().borrow().phase, Phase::Ended);
+    assert!(stage.shim.has_failed().unwrap());
+    ended.await.unwrap().unwrap();
 }

@@ -53,7 +53,7 @@ async fn dropping_the_host_ends_the_child_also_when_it_hangs() {
     stage.failed().await;
     asking.abort();
     drop(asking.await);
-    std::sync::Arc::into_inner(host).unwrap().stop().await;
+    host.stop().await;
     assert!(!lives(child));
 }
 

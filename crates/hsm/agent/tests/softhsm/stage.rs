@@ -132,6 +132,8 @@ impl Stage {
             deadline: Duration::from_secs(10),
             opening: Duration::from_secs(10),
             retry: Duration::from_millis(200),
+            // Nobody asks but those who are counted.
+            probe: Duration::from_secs(3600),
             backoff: Backoff {
                 first: Duration::from_millis(50),
                 max: Duration::from_millis(200),

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 
 use clap::Parser;
@@ -231,4 +232,19 @@ fn a_blank_token_is_made_ours_and_one_in_use_is_not() {
     )
     .unwrap_err();
     assert!(used.contains("it is in use"), "{used}");
+}
+
+#[test]
+fn a_token_of_opensc_is_not_given_more_than_it_takes_unless_somebody_says_so() {
+    let stage = Stage::new();
+    let opensc = stage.folder().join("opensc-pkcs11.so");
+    symlink(library().unwrap(), &opensc).unwrap();
+    let module = format!("--module={}", opensc.display());
+    let label = format!("--token-label={LABEL}");
+    let write = ["write", "a", "--from-literal=k=", &label, &module];
+    let refused = tool(&stage, PIN, &write).unwrap_err();
+    assert!(refused.contains("this token takes no empty values"), "{refused}");
+    let declared = [&write[..], &["--limits=software"]].concat();
+    tool(&stage, PIN, &declared).unwrap();
+    tool(&stage, PIN, &["write", "b", "--from-literal=k=", &label]).unwrap();
 }

@@ -7,7 +7,7 @@ use trustplane_plan::Manifest;
 
 use super::Agent;
 use crate::limits::Profile;
-use crate::module::is_opensc;
+use crate::module;
 use crate::objects::{
     APP_LABEL, DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name,
     so_pin_secret_name, tls_secret_name,
@@ -34,7 +34,8 @@ pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
             { "name": "health", "containerPort": 8093, "protocol": "TCP" },
         ],
         "livenessProbe": probe("/livez", "health", [15, 20, 3, 3]),
-        "readinessProbe": probe("/readyz", "health", [1, 3, 3, 2]),
+        // Ready soon, but not unready because one request takes its time: the probe waits behind it.
+        "readinessProbe": probe("/readyz", "health", [1, 3, 3, 7]),
         "resources": resources(agent),
         "securityContext": container_security(),
         "volumeMounts": mounts,
@@ -102,7 +103,7 @@ fn arguments(agent: &Agent<'_>) -> Vec<String> {
         ),
         argument("record", &format!("{}/{}", device.namespace, agent.name)),
         argument("limits", profile(agent).into()),
-        argument("pcscd", if fixed.is_some() { "off" } else { PCSCD }),
+        argument("pcscd", pcscd(agent)),
     ];
     let library = library(agent);
     let label = fixed.and_then(|fixed| fixed.token_label.as_ref());
@@ -142,17 +143,26 @@ fn library<'a>(agent: &'a Agent<'_>) -> Option<&'a String> {
     own.or(agent.opening.library.as_ref())
 }
 
+/// The daemon that the module needs, if it does. A static token is in no reader of this node.
+fn pcscd(agent: &Agent<'_>) -> &'static str {
+    let needed = library(agent).is_none_or(|library| module::may_need_pcscd(Path::new(library)));
+    match agent.fixed {
+        None if needed => PCSCD,
+        _ => "off",
+    }
+}
+
 /// The limits of the token: what the admin says, or else as far as its type and its module tell.
 fn profile(agent: &Agent<'_>) -> Profile {
     if let Some(declared) = agent.opening.limits {
         return declared;
     }
-    let opensc = library(agent).is_some_and(|library| is_opensc(Path::new(library)));
+    let library = library(agent).map(Path::new);
     match DeviceType::named(&agent.device.device_type) {
         Some(DeviceType::PicoHsm) => Profile::PicoHsm,
         Some(DeviceType::SmartCardHsm | DeviceType::NitrokeyHsm) => Profile::SmartcardHsm,
         Some(DeviceType::YubiHsm) => Profile::YubiHsm2,
-        None if agent.fixed.is_some() && !opensc => Profile::Software,
+        None if agent.fixed.is_some() => library.map_or(Profile::Software, module::profile),
         None => Profile::Opensc,
     }
 }

@@ -25,12 +25,22 @@ fn device() -> Device {
     view("hsm", "pico", &pico()).read.unwrap()
 }
 
+fn device_of(library: &str) -> Device {
+    let mut spec = pico();
+    spec.pkcs11.as_mut().unwrap().library_path = Some(library.to_owned());
+    view("hsm", "pico", &spec).read.unwrap()
+}
+
 fn owner() -> Owner {
     Owner::controller(&DEVICE, &device_meta("hsm", "pico"), Some("hsm")).unwrap()
 }
 
 /// The spec of the pod of the one agent.
 fn agent() -> Value {
+    agent_of(&device())
+}
+
+fn agent_of(device: &Device) -> Value {
     let status: HsmPoolStatus = serde_json::from_value(json!({
         "phase": "Ready", "totalDevices": 1, "availableDevices": 1, "expectedPods": 1,
         "aggregatedDevices": [{
@@ -39,8 +49,7 @@ fn agent() -> Value {
         }],
     }))
     .unwrap();
-    let device = device();
-    let made = agents(&device, &[pool_view("hsm", "pico", status)]);
+    let made = agents(device, &[pool_view("hsm", "pico", status)]);
     let wishes = made["hsm-agent-pico-e6"].wishes(&owner(), &chosen());
     let deployment = wishes.iter().find(|wish| *wish.kind() == DEPLOYMENT).unwrap();
     deployment.body()["spec"]["template"]["spec"].clone()
@@ -58,7 +67,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner() {
+fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner_and_unready_as_late() {
     let pod = agent();
     let container = &pod["containers"][0];
     assert_eq!(container["name"], "agent");
@@ -83,9 +92,27 @@ fn an_agent_has_the_ports_and_probes_of_the_original_but_is_ready_sooner() {
         times(&container["livenessProbe"]),
         [15, 20, 3, 3].map(Value::from)
     );
-    // The original is asked after 5 s, and then each 10.
-    assert_eq!(times(&container["readinessProbe"]), [1, 3, 3, 2].map(Value::from));
+    // The original is asked after 5 s, and then each 10: two failures, so 20 s, make it unready.
+    let readiness = times(&container["readinessProbe"]);
+    assert_eq!(readiness, [1, 3, 3, 7].map(Value::from));
+    let [_, period, _, failures] = readiness.map(|time| time.as_u64().unwrap());
+    assert!(period * failures >= 20, "{period} * {failures}");
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+}
+
+#[test]
+fn f47_an_agent_runs_pcscd_for_a_usb_token_unless_its_module_does_without() {
+    for (library, wanted) in [
+        ("/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so", "/usr/sbin/pcscd"),
+        ("/usr/lib/libsc-hsm-pkcs11.so", "/usr/sbin/pcscd"),
+        ("/usr/lib/softhsm/libsofthsm2.so", "off"),
+        ("/usr/lib/libkryoptic_pkcs11.so", "off"),
+    ] {
+        let pod = agent_of(&device_of(library));
+        let arguments = pod["containers"][0]["args"].as_array().unwrap();
+        let told = json!(format!("--pcscd={wanted}"));
+        assert!(arguments.contains(&told), "{library}: {arguments:?}");
+    }
 }
 
 #[test]

@@ -43,6 +43,37 @@ async fn without_the_record_no_change_begins_and_what_may_stand_there_is_taken_b
     assert!(matches!(denial, Err(Denial::Ledger(_))), "{denial:?}");
 }
 
+/// A record that takes its time over a write, whoever waits for it.
+#[derive(Debug)]
+struct Slow(Arc<Memory>, Duration);
+
+impl Ledger for Slow {
+    fn load(&self) -> Answer<'_, Loaded> {
+        self.0.load()
+    }
+
+    fn store(&self, change: Change) -> Answer<'_, ()> {
+        let (memory, takes) = (self.0.clone(), self.1);
+        let stored = tokio::spawn(async move {
+            tokio::time::sleep(takes).await;
+            memory.store(change).await
+        });
+        Box::pin(async move { stored.await.unwrap() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_that_lands_late_does_not_stay() {
+    let memory = Arc::new(Memory::default());
+    let slow = Arc::new(Slow(memory.clone(), PATIENCE * 2));
+    let mut book = Book::new(slow, DigestKey::new(&[1; 32]).unwrap(), "pod");
+    let denial = changing(&mut book).await;
+    assert!(matches!(denial, Err(Denial::Ledger(_))), "{denial:?}");
+    assert!(book.written(PATIENCE * 4).await);
+    tokio::time::sleep(PATIENCE * 4).await;
+    assert_eq!(memory.outcomes(), [Outcome::Withdrawn, Outcome::Withdrawn]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_became_known_is_written_in_that_order_and_before_anything_new_is_asked() {
     let memory = Arc::new(Memory::default());

@@ -144,7 +144,7 @@ async fn says(client: &mut Client, method: &str) -> Result<(), Status> {
 #[tokio::test]
 async fn a_token_that_is_unplugged_is_unavailable_at_once_whatever_is_asked() {
     // It does not look by itself.
-    let agent = Agent::with(|settings| settings.probe = Duration::from_secs(3600), NO_PASSES).await;
+    let agent = Agent::start().await;
     let mut client = agent.client();
     client.write_secret(write("a", "k", b"v")).await.unwrap();
     let methods = [

@@ -177,6 +177,32 @@ async fn any_number_of_probes_has_one_place_in_the_queue_and_callers_the_rest() 
 }
 
 #[tokio::test]
+async fn a_token_whose_queue_is_full_is_served() {
+    let stage = Stage::new();
+    let mut settings = stage.settings();
+    (settings.queue, settings.deadline) = (1, std::time::Duration::from_secs(3600));
+    let (host, metrics) = (Arc::new(open(settings).await), Metrics::new());
+    let port = Port::over(host.clone(), Arc::default(), (Meters::new(&metrics), metrics));
+    stage.set(Control::fault(Fault::before(1, Action::Freeze)));
+    let ask = || {
+        let host = host.clone();
+        tokio::spawn(async move { host.info().await })
+    };
+    let frozen = ask();
+    stage.failed().await;
+    let waiting = ask();
+    eventually("the queue is full", || host.waiting() == 1).await;
+    for path in ["/readyz", "/healthz"] {
+        assert_eq!(port.get(path).await.0, StatusCode::OK, "{path}");
+    }
+    stage.heal();
+    crate::process::kill(host.health().borrow().process.unwrap());
+    for call in [frozen, waiting] {
+        call.await.unwrap().unwrap_err();
+    }
+}
+
+#[tokio::test]
 async fn what_happens_is_counted() {
     let agent = Agent::start().await;
     let (mut client, port) = (agent.client(), Port::of(&agent));

@@ -46,7 +46,7 @@ fn w35_the_labels_are_those_of_the_original() {
             "app.kubernetes.io/part-of": "hsm-secrets-operator",
             "hsm.j5t.io/device": "pico",
             "hsm.j5t.io/serial-number": "e6",
-            "hsm.j5t.io/device-path": crate::objects::label_value("dev/bus/usb/001/015"),
+            "hsm.j5t.io/device-path": "dev-bus-usb-001-015-b9eec8b6ab",
         })
     );
 }
