@@ -301,6 +301,13 @@ fn a_blank_token_has_its_so_pin_before_it_is_touched_and_the_so_pin_is_never_rem
     assert_eq!(steps(&decide(&input)), [""; 0]);
     input.pools[0].status.aggregated_devices.clear();
     assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
+    // Also if somebody has made it one of those that go with the HSMDevice.
+    let owned = input.live.iter().find(|(kind, _)| *kind == DEPLOYMENT);
+    let owners = owned.unwrap().1.owners.clone();
+    let secrets = input.live.iter_mut().filter(|(kind, _)| *kind == SECRET);
+    secrets.for_each(|(_, live)| live.owners = owners.clone());
+    let told = steps(&decide(&input)).join("\n");
+    assert!(told.contains("-tls") && !told.contains("so-pin"), "{told}");
     input.device = None;
     assert!(!steps(&decide(&input)).join("\n").contains("so-pin"));
 }

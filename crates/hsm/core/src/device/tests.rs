@@ -244,6 +244,33 @@ fn w20_the_namespace_of_the_pin_is_honoured_if_it_is_served() {
 }
 
 #[test]
+fn a_pin_is_in_a_key_of_a_secret_that_there_can_be() {
+    let with = |name: &str, key: &str| {
+        json!({"deviceType": "PicoHSM", "pkcs11": {
+            "libraryPath": "/l.so", "pinSecret": {"name": name, "key": key},
+        }})
+    };
+    for name in ["", "Pin", "-pin", "a..b", "a.-b", "a.b_c", &"n".repeat(254)] {
+        let fault = "spec.pkcs11.pinSecret.name: must be the name of a Secret";
+        assert_eq!(faults(with(name, "pin")), [fault], "{name}");
+    }
+    for key in ["", "a b", "a/b", &"k".repeat(254)] {
+        let fault = "spec.pkcs11.pinSecret.key: must be a key of a Secret";
+        assert_eq!(faults(with("pin", key)), [fault], "{key}");
+    }
+    device(with(&"n".repeat(253), &"k".repeat(253))).unwrap();
+    device(with("a.b-c.0", "A_b.c-0")).unwrap();
+}
+
+#[test]
+fn a_type_has_characters_that_can_be_shown() {
+    for wrong in ["", "  ", "Pico\u{7}HSM", &"t".repeat(64)] {
+        let fault = "spec.deviceType: must have 1 to 63 characters";
+        assert_eq!(faults(json!({"deviceType": wrong})), [fault], "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_static_token_is_checked_field_by_field() {
     for (change, fault) in [
         (

@@ -102,6 +102,7 @@ mod tests {
             ("0666", "0", Access::Anybody),
             ("0666", "", Access::Anybody),
             ("0606", "46", Access::Anybody),
+            ("0666", "65532", Access::Anybody),
             ("0606", "65532", Access::Root),
             ("0660", "46", Access::Group(46)),
             ("0660", "65532", Access::Group(65532)),

@@ -168,3 +168,17 @@ fn a_token_on_the_bus_does_not_wait_for_a_pod_of_a_node_that_has_lost_it() {
     carry_out(&mut input, &mut cluster);
     assert_eq!(steps(&decide(&input)), [format!("create Deployment hsm/{NAME}")]);
 }
+
+#[test]
+fn a_deployment_of_somebody_else_is_not_removed_because_a_token_moved() {
+    let mut input = one();
+    running(&mut input);
+    let deployments = input.live.iter_mut().filter(|(kind, _)| *kind == DEPLOYMENT);
+    deployments.for_each(|(_, live)| live.labels.clear());
+    input.pools[0].status.aggregated_devices = vec![token("e6", "n2", "/dev/b", true)];
+    let told = steps(&decide(&input)).join("\n");
+    assert!(
+        told.contains("AgentTaken") && !told.contains("Deployment hsm/hsm-agent-pico-e6 ("),
+        "{told}"
+    );
+}

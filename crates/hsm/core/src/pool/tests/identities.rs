@@ -6,7 +6,7 @@ use trustplane_plan::ObjectRef;
 use super::*;
 use crate::decide::world::soft;
 use crate::objects::agent_name;
-use crate::pool::{Claim, awaited, concerns, info};
+use crate::pool::{Claim, Met, awaited, concerns, info};
 
 fn met(serial: &str, label: &str) -> Record {
     Record {
@@ -267,4 +267,40 @@ fn a_pool_concerns_those_that_share_a_token_with_it_or_wait_for_one() {
     let info = &mut waits.aggregated_devices[0].device_info;
     info.insert(info::CLAIMED_BY.to_owned(), "hsm/any".to_owned());
     assert!(concerns(&HsmPoolStatus::default(), &waits));
+}
+
+/// A token on the bus that its agent has met.
+fn on_the_bus() -> PoolInput {
+    let report = report("n1", at(0), json!([seen("e6", "/dev/bus/usb/001/015", at(0))]));
+    let mut input = input(1, vec![pod("n1", Some(report))]);
+    input.records.insert(agent_name("pico", "e6"), met("42", "l"));
+    settle(&mut input, at(1));
+    input
+}
+
+#[test]
+fn what_a_device_holds_is_in_its_own_way_in_no_pool() {
+    let mut input = on_the_bus();
+    input.claims = vec![Claim::of(&input.devices[0].device, &status(&input))];
+    assert_eq!(served(&input), [yes("e6")]);
+    assert!(settle(&mut input, at(2)).is_empty());
+}
+
+#[test]
+fn two_tokens_of_a_bus_that_say_the_same_of_themselves_are_two() {
+    let mut input = on_the_bus();
+    let mut theirs = Claim::of(&input.devices[0].device, &status(&input));
+    theirs.device = ObjectRef::new(Some("hsm"), "another");
+    (theirs.uid, theirs.created) = ("another".into(), "2020-01-01T00:00:00Z".parse().ok());
+    theirs.tokens.clear();
+    input.claims = vec![theirs.clone()];
+    assert_eq!(served(&input), [yes("e6")]);
+    // One that is static may be the same.
+    theirs.met = theirs
+        .met
+        .into_iter()
+        .map(|met| Met { fixed: true, ..met })
+        .collect();
+    input.claims = vec![theirs];
+    assert_eq!(served(&input), [no("e6")]);
 }
