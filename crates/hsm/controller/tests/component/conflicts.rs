@@ -2,12 +2,11 @@
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use trustplane_api::hsm::HsmPool;
-use trustplane_testkit::{DEADLINE, Select, eventually};
 
+use crate::nodes::Silent;
 use crate::quiet::looked_at;
 use crate::stage::{Stage, device, fixed, remove_device};
 
@@ -48,13 +47,7 @@ async fn two_devices_that_name_one_token_are_in_conflict_and_the_younger_does_no
     // What it has met is known as before, so it does not come back before the other one has gone.
     stage.api::<ConfigMap>().get("hsm-agent-b-one").await?;
     // Nor before its pod has ended, which goes on for a while, as one whose node does not answer.
-    let pods = stage.api::<Pod>();
-    let ours = Select::default().labels("app=hsm-agent-a-one");
-    let own = eventually(&pods, &ours, DEADLINE, |found| found.keys().next().cloned()).await?;
-    let finalizers = |names: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": names } }));
-    let hand = PatchParams::default();
-    pods.patch(&own, &hand, &finalizers(&["test.trustplane.io/runs"]))
-        .await?;
+    let pod = Silent::runs(&stage, "hsm-agent-a-one").await?;
     remove_device(&stage.sandbox, "a").await?;
     stage.gone::<HsmPool>("a-pool").await?;
     stage.gone::<Deployment>("hsm-agent-a-one").await?;
@@ -66,7 +59,7 @@ async fn two_devices_that_name_one_token_are_in_conflict_and_the_younger_does_no
             .await?
             .is_none()
     );
-    pods.patch(&own, &hand, &finalizers(&[])).await?;
+    pod.ends().await?;
     stage.there::<Deployment>("hsm-agent-b-one").await?;
     stage.kill(running).await
 }

@@ -14,6 +14,7 @@ mod consents;
 mod crashes;
 mod devices;
 mod moves;
+mod nodes;
 mod pools;
 mod quiet;
 mod removal;

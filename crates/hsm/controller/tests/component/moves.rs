@@ -4,10 +4,11 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde_json::json;
-use trustplane_testkit::{DEADLINE, Select, eventually, wait_for_some};
+use trustplane_testkit::{DEADLINE, wait_for_some};
 
+use crate::nodes::Silent;
 use crate::quiet::looked_at;
 use crate::stage::{AGENT, SERIAL, Stage, at, device, entry, fixed, node, report, says, token};
 
@@ -74,15 +75,10 @@ async fn w35_a_static_token_has_one_agent_also_while_it_goes_to_another_node() -
     device(&stage.sandbox, "soft", on("node-1")).await?;
     let old: Deployment = stage.there(agent).await?;
     let (deployments, pods) = (stage.api::<Deployment>(), stage.api::<Pod>());
-    let ours = Select::default().labels(&format!("app={agent}"));
-    let own = eventually(&pods, &ours, DEADLINE, |found| found.keys().next().cloned()).await?;
     // Its pod goes on for a while, as one whose node does not answer.
-    let finalizers = |names: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": names } }));
-    let hand = PatchParams::default();
-    pods.patch(&own, &hand, &finalizers(&["test.trustplane.io/runs"]))
-        .await?;
+    let silent = Silent::runs(&stage, agent).await?;
     device(&stage.sandbox, "soft", on("node-2")).await?;
-    stage.told("soft", "AgentWaits", &own).await?;
+    stage.told("soft", "AgentWaits", &silent.pod).await?;
     looked_at(&looks, 30).await?;
     let between = deployments.get_opt(agent).await?;
     assert!(between.is_none_or(|live| live.metadata.uid == old.metadata.uid));
@@ -93,8 +89,7 @@ async fn w35_a_static_token_has_one_agent_also_while_it_goes_to_another_node() -
             .len(),
         1
     );
-    // It has ended.
-    pods.patch(&own, &hand, &finalizers(&[])).await?;
+    silent.ends().await?;
     wait_for_some(&deployments, agent, DEADLINE, |live| {
         node_of(live).as_deref() == Some("node-2") && live.metadata.uid != old.metadata.uid
     })
