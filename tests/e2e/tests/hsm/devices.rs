@@ -22,10 +22,17 @@ pub const TWIN: Key = Key {
 };
 /// Its agent.
 pub const BESIDE: &str = "hsm-agent-twin-e466ed6f1b2c0d35";
+/// A reader of smart cards, in which there is none.
+pub const READER: Key = Key {
+    port: "1-3",
+    product: "5816",
+    serial: "53311522600451",
+};
 /// The label of nodes that are looked at.
 pub const SELECTED: &str = "test.trustplane.io/tokens=here";
-/// The module, as the image of agents has it.
+/// The modules, as the image of agents has them.
 pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
+pub const OPENSC: &str = "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so";
 
 /// Two tokens that are named.
 pub fn static_device() -> Value {
@@ -57,11 +64,20 @@ pub fn usb_device(name: &str, key: &Key) -> Value {
         "environment": [{"name": "SOFTHSM2_CONF", "value": format!("{home}/softhsm2.conf")}],
         "hostDirectories": [{"path": home}],
     });
-    let usb = json!({"usb": {"vendorId": "20A0", "productId": key.product}});
-    let mut device = device(name, "PicoHSM", usb, opening);
+    let mut device = device(name, "PicoHSM", on_the_bus(key), opening);
     let (label, value) = SELECTED.split_once('=').unwrap();
     device["spec"]["nodeSelector"] = json!({ label: value });
     device
+}
+
+/// The module of a reader speaks to it through a daemon.
+pub fn reader() -> Value {
+    let opening = json!({"libraryPath": OPENSC, "pinSecret": {"name": "pin", "key": "pin"}});
+    device("reader", "SmartCard-HSM", on_the_bus(&READER), opening)
+}
+
+fn on_the_bus(key: &Key) -> Value {
+    json!({"usb": {"vendorId": "20A0", "productId": key.product}})
 }
 
 /// An HSMDevice.

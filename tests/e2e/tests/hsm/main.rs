@@ -18,6 +18,7 @@ mod kubelets;
 mod leader;
 mod pins;
 mod policy;
+mod readers;
 mod rotation;
 mod stage;
 mod twins;
@@ -96,6 +97,7 @@ fn tokens_are_found_served_and_followed() {
     rotation.let_promote();
     leader::gives_way(&stage);
     rotation.is_promoted();
+    readers::are_spoken_to(&stage, &buses[0]);
     twins::share_a_type(&stage, &buses[1], &nodes[1]);
     kubelets::come_and_go(&stage, &nodes[0], &nodes[1]);
 

@@ -118,11 +118,16 @@ impl Stage<'_> {
         });
     }
 
+    /// What an agent has written down.
+    pub fn record(&self, agent: &str) -> Record {
+        let map = self.read(&["get", "configmap", agent]);
+        let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap_or_default();
+        Record::read(&data).unwrap()
+    }
+
     /// What came of the tries of the user's PINs that an agent has written down.
     pub fn tries(&self, agent: &str) -> Vec<Outcome> {
-        let map = self.read(&["get", "configmap", agent]);
-        let data: BTreeMap<String, String> = serde_json::from_value(map["data"].clone()).unwrap();
-        let record = Record::read(&data).unwrap();
+        let record = self.record(agent);
         let tries = record.tries.iter().filter(|tried| tried.secret != OFFICER);
         tries.map(|tried| tried.outcome).collect()
     }
@@ -226,8 +231,13 @@ impl Stage<'_> {
     }
 }
 
-/// The process of a command in a pod, which its control groups name.
+/// The process of a command in a pod, which has to be there.
 pub fn process_of(pod: &str, command: &str) -> u32 {
+    find_process(pod, command).expect("a pod has a process")
+}
+
+/// The one process of a command in a pod, which its control groups name.
+pub fn find_process(pod: &str, command: &str) -> Option<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut found = processes.filter_map(|entry| {
         let process: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -236,7 +246,7 @@ pub fn process_of(pod: &str, command: &str) -> u32 {
         let is_it = String::from_utf8_lossy(&line).contains(command);
         (groups.contains(pod) && is_it).then_some(process)
     });
-    let process = found.next().expect("a pod has a process");
+    let process = found.next();
     assert_eq!(found.next(), None, "a pod has one process");
     process
 }
