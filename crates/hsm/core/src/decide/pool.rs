@@ -57,21 +57,10 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
     let before: HsmPoolStatus = serde_json::from_value(input.status.clone()).unwrap_or_default();
     let past = Past::of(&before);
     let names = device_names(&input.spec, &input.pool.owners);
-    let uids: Vec<&str> = input
-        .devices
-        .iter()
-        .map(|device| &*device.device.meta.uid)
-        .collect();
-    let others = input
-        .claims
-        .iter()
-        .filter(|claim| !uids.contains(&&*claim.uid))
-        .cloned();
-    let claims: Vec<Claim> = others.collect();
     let situation = Situation {
         names: &names,
         devices: &input.devices,
-        claims: &claims,
+        claims: &input.claims,
         records: &input.records,
         running: &input.running,
         past: &past,
