@@ -271,7 +271,9 @@ fn a_pool_concerns_those_that_share_a_token_with_it_or_wait_for_one() {
 
 /// A token on the bus that its agent has met.
 fn on_the_bus() -> PoolInput {
-    let report = report("n1", at(0), json!([seen("e6", "/dev/bus/usb/001/015", at(0))]));
+    let mut token = seen("e6", "/dev/bus/usb/001/015", at(0));
+    token["deviceInfo"] = json!({"discovery-type": "usb"});
+    let report = report("n1", at(0), json!([token]));
     let mut input = input(1, vec![pod("n1", Some(report))]);
     input.records.insert(agent_name("pico", "e6"), met("42", "l"));
     settle(&mut input, at(1));
