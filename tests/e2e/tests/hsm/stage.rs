@@ -243,7 +243,10 @@ pub fn find_process(pod: &str, command: &str) -> Option<u32> {
         let process: u32 = entry.file_name().to_str()?.parse().ok()?;
         let groups = fs::read_to_string(entry.path().join("cgroup")).ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let is_it = String::from_utf8_lossy(&line).contains(command);
+        let is_it = line
+            .split(|byte| *byte == 0)
+            .next()?
+            .ends_with(command.as_bytes());
         (groups.contains(pod) && is_it).then_some(process)
     });
     let process = found.next();
