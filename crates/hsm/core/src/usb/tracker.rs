@@ -81,8 +81,8 @@ impl Tracker {
         }
     }
 
-    /// Takes up what an earlier process has reported, of this pod or of the one before it. Nothing of it is of a time that is yet to come: it would be
-    /// remembered until then, or lose the place that it has for having come first.
+    /// Takes up what an earlier process has reported, of this pod or of the one before it. Nothing of it is of a time that is yet to
+    /// come: it would be remembered until then, or lose the place that it has for having come first.
     pub fn restore(&mut self, reported: &[ReportedDevice], now: Timestamp) {
         let tracked = reported.iter().map(|device| Tracked {
             found: Found {
