@@ -224,5 +224,4 @@ fn is_name(name: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
 mod tests;

@@ -279,5 +279,4 @@ fn unseen(subject: &str, obstacle: &Obstacle, advice: &str) -> Finding {
 }
 
 #[cfg(test)]
-#[path = "judgement_tests.rs"]
 mod tests;

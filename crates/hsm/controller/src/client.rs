@@ -177,5 +177,4 @@ impl Lines {
 }
 
 #[cfg(test)]
-#[path = "client_tests.rs"]
 mod tests;

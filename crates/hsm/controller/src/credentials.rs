@@ -88,5 +88,4 @@ fn with(needed: Apply, key: &str, value: &[u8]) -> Apply {
 }
 
 #[cfg(test)]
-#[path = "credentials_tests.rs"]
 mod tests;

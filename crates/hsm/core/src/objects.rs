@@ -163,5 +163,4 @@ pub(crate) fn short_digest(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "objects_tests.rs"]
 mod tests;

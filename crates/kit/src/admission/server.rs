@@ -215,5 +215,4 @@ fn decode(body: &[u8]) -> Option<Request> {
 }
 
 #[cfg(test)]
-#[path = "server_tests.rs"]
 mod tests;

@@ -367,5 +367,4 @@ fn shown(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "agents_tests.rs"]
 mod tests;

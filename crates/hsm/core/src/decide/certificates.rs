@@ -160,5 +160,4 @@ impl Desk<'_> {
 }
 
 #[cfg(test)]
-#[path = "certificates_tests.rs"]
 mod tests;

@@ -153,5 +153,4 @@ fn tell(device: &Meta, reason: &'static str, text: &str) -> Step {
 }
 
 #[cfg(test)]
-#[path = "device_tests.rs"]
 mod tests;

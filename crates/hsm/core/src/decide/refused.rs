@@ -69,5 +69,4 @@ fn is_replica(pod: &Meta, deployment: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "refused_tests.rs"]
 mod tests;

@@ -13,11 +13,8 @@ use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_view, ru
 use crate::objects::SERVICE_ACCOUNT;
 use crate::pool::info;
 
-#[path = "agents_tests/consents.rs"]
 mod consents;
-#[path = "agents_tests/moves.rs"]
 mod moves;
-#[path = "agents_tests/pods.rs"]
 mod pods;
 
 const NAME: &str = "hsm-agent-pico-e6";
