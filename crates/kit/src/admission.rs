@@ -22,5 +22,5 @@ mod verdict;
 pub use authority::{AuthorityError, AuthorityOptions, SharedAuthority};
 pub use bundle::BundleKeeper;
 pub use server::{Judge, Judges, JudgesError, MAX_REVIEW};
-pub use spec::{Effect, Failure, Operation, Webhook};
+pub use spec::{Effect, Failure, MatchCondition, Operation, Webhook};
 pub use verdict::{Request, Verdict};

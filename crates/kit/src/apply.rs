@@ -29,6 +29,7 @@ mod metrics;
 mod scrub;
 mod status;
 mod verdict;
+mod written;
 
 use std::time::Instant;
 
@@ -45,6 +46,7 @@ pub(crate) use kept::{kept_secret, read_kept};
 pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights, rehearsal_key};
 use metrics::WriteMetrics;
 pub(crate) use verdict::judge;
+pub(crate) use written::{Effect, Journal, Written, note_update};
 
 /// Writes of one controller: one field manager. A cheap clone.
 ///
@@ -123,7 +125,21 @@ impl Writer {
             {
                 Err(self.who_is_there(attempt).await)
             }
-            other => other,
+            Ok(live) => {
+                let effect = match &apply.expect {
+                    Expect::Absent => Effect::Created(Box::new(live.clone())),
+                    Expect::Seen { .. } => Effect::Updated(live.resource_version.clone()),
+                };
+                written::note(&target, effect);
+                Ok(live)
+            }
+            Err(error) => {
+                if let (WriteError::Stale(_), Expect::Seen { resource_version, .. }) = (&error, &apply.expect)
+                {
+                    written::note(&target, Effect::Refused(resource_version.clone()));
+                }
+                Err(error)
+            }
         }
     }
 

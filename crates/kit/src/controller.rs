@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! use jiff::Timestamp;
-//! use trustplane_kit::controller::{Controller, Look, Options, Runner, feed};
+//! use trustplane_kit::controller::{Controller, Fault, Look, Options, Runner, feed};
 //! use trustplane_kit::manager::Context;
 //! use trustplane_kit::queue::Lane;
 //! use trustplane_kit::watch::{Change, Metadata, Store, WatchSpec};
@@ -53,7 +53,7 @@
 //!     fn decide(&self, _source: &Meta, _now: Timestamp) -> Plan {
 //!         Plan::default()
 //!     }
-//!     async fn perform(&self, action: Never) -> Result<(), GreeterError> {
+//!     async fn perform(&self, action: Never) -> Result<(), Fault<GreeterError>> {
 //!         match action {}
 //!     }
 //! }
@@ -80,6 +80,7 @@ mod gate;
 mod metrics;
 mod reconcile;
 mod runner;
+mod sight;
 #[cfg(test)]
 mod tests;
 
@@ -99,8 +100,8 @@ use crate::queue::Key;
 /// One of several looks at a key, within one piece of work.
 #[derive(Debug, Default)]
 pub struct Look<H> {
-    /// Whether a write after the last look met something else than what was seen: stores may be behind, so look at the live
-    /// object.
+    /// Whether the stores are known to be behind: a write met something else than what was seen, or, for a controller that
+    /// [reads live](Controller::reads_live), a store does not show the last writes for this key. Look at the live object.
     pub again: bool,
     /// What the last look left for this one.
     pub held: H,
@@ -115,7 +116,7 @@ pub trait Controller: Send + Sync + 'static {
     /// Its calls to the outside; [`trustplane_plan::Never`] if it has none. A dry run prints the `Debug` form, so that
     /// must not show a secret value.
     type Action: Debug + Send;
-    /// What can go wrong when it reads and when it calls the outside.
+    /// What can go wrong when it reads and when it carries out its own actions.
     type Error: Classified + Send + 'static;
     /// What it holds from one look at a key to the next, when a write met a view that was out of date; `()` if nothing. It
     /// is dropped with the end of the work on the key.
@@ -132,23 +133,18 @@ pub trait Controller: Send + Sync + 'static {
         look: &mut Look<Self::Held>,
     ) -> impl Future<Output = Result<Option<Self::Input>, Self::Error>> + Send;
 
+    /// Whether [`Look::again`] makes `gather` read the live objects. If not, there is no look while a store does not show what
+    /// the last look at the key wrote.
+    fn reads_live(&self) -> bool {
+        false
+    }
+
     /// What to do. A pure function: the same input and time make the same plan.
     fn decide(&self, input: &Self::Input, now: Timestamp) -> Plan<Self::Action>;
 
-    /// Makes one call to the outside. For a controller without any: `match action {}`.
-    fn perform(&self, action: Self::Action) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Carries a plan out, and decides nothing.
-    fn execute(
-        &self,
-        plan: Plan<Self::Action>,
-        executor: &Executor,
-    ) -> impl Future<Output = Result<(), Fault<Self::Error>>> + Send
-    where
-        Self: Sized,
-    {
-        executor.carry_out(self, plan)
-    }
+    /// Carries out one action of a plan: a call to the outside, a note in memory, or a write whose values are made only now.
+    /// For a controller without any: `match action {}`.
+    fn perform(&self, action: Self::Action) -> impl Future<Output = Result<(), Fault<Self::Error>>> + Send;
 
     /// What to tell the user when a key has failed; nothing by default. The reason of the note is the fault's own, so that
     /// event, log and metric say the same.

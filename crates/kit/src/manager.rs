@@ -17,6 +17,7 @@
 //! back, so that the successor neither waits for the lease to run out nor meets a write of ours.
 
 mod args;
+mod assembly;
 mod capability;
 mod choice;
 mod context;
@@ -33,6 +34,7 @@ use trustplane_process::frame::{self, Frame};
 
 use args::Arguments;
 pub use args::{Command, ManagerArgs, NoMore};
+pub use assembly::Assembly;
 pub use capability::{Capability, PROCESS, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
 pub use context::{Context, Workbench};

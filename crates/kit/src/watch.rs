@@ -50,12 +50,15 @@
 //!   we do not say that something is gone when we merely cannot read it. Notes never quote the object.
 //! - **Outages** change nothing in the store. [`Health`] says what is the matter, for each watch on its own. A kind that is
 //!   forbidden or not served is tried again within [`Tuning::probe`], and starts when it appears.
+//! - A store is **current** ([`Store::currency`]) while it is connected and has caught up since the last break. Whoever
+//!   concludes something from what a store lacks, or from how long an object has not changed, asks for that first.
 //!
 //! # The client
 //!
 //! Give [`Watches`] a client without read timeout (the default) and without kube's own retry layer
 //! (`Config::default_retry = false`): a second retry layer below would hide from [`Health`] what the server says.
 
+mod currency;
 mod drive;
 mod failure;
 mod follower;
@@ -67,6 +70,7 @@ mod machine;
 mod metrics;
 mod project;
 mod request;
+mod selector;
 mod shelf;
 mod spec;
 mod store;
@@ -78,6 +82,7 @@ mod wire;
 #[cfg(test)]
 mod model;
 
+pub use currency::{Currency, LONGEST_SILENCE};
 pub use failure::Reason;
 pub use health::{Health, Standing};
 pub use project::{Hash, Metadata, Payload, Project, ProjectError, Slim};

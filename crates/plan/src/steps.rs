@@ -40,6 +40,11 @@ impl<A> Plan<A> {
         self.steps.push(step);
     }
 
+    /// Whether a step removes an object.
+    pub fn removes(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Delete(_)))
+    }
+
     /// Asks to look again after this time, or sooner if something already asked for that.
     pub fn look_again_in(&mut self, wait: Duration) {
         self.look_again = Some(self.look_again.map_or(wait, |earlier| earlier.min(wait)));

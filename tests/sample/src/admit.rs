@@ -9,7 +9,9 @@ use json_patch::Patch;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::json;
-use trustplane_kit::admission::{Effect, Failure, Judge, Operation, Request, Verdict, Webhook};
+use trustplane_kit::admission::{
+    Effect, Failure, Judge, MatchCondition, Operation, Request, Verdict, Webhook,
+};
 
 use crate::api::{Mirror, MirrorSpec};
 
@@ -26,7 +28,13 @@ pub fn chains() -> Webhook {
 
 /// Puts targets in order, each once.
 pub fn order() -> Webhook {
-    webhook("order", Effect::Mutating, Failure::Ignore)
+    Webhook {
+        match_conditions: vec![MatchCondition::new(
+            "several-targets",
+            "object.spec.targets.size() > 1",
+        )],
+        ..webhook("order", Effect::Mutating, Failure::Ignore)
+    }
 }
 
 fn webhook(name: &str, effect: Effect, failure: Failure) -> Webhook {
@@ -38,6 +46,7 @@ fn webhook(name: &str, effect: Effect, failure: Failure) -> Webhook {
         versions: vec!["v1".to_owned()],
         resources: vec!["mirrors".to_owned()],
         operations: vec![Operation::Create, Operation::Update],
+        match_conditions: Vec::new(),
         failure,
         timeout_seconds: 5,
     }

@@ -1,11 +1,8 @@
 //! The parts of the sample, put together: for a manager, and for a test that runs the controller alone.
 
-use anyhow::{Context as _, Result};
-use futures::future::{BoxFuture, try_join_all};
 use kube::Config;
-use tokio_util::sync::CancellationToken;
 use trustplane_kit::controller::{Options, Runner, feed};
-use trustplane_kit::manager::{Context, StartError, Workbench};
+use trustplane_kit::manager::{Assembly, Context, StartError, Workbench};
 use trustplane_kit::queue::Lane;
 use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSpec};
 use trustplane_plan::{Keep, ObjectRef};
@@ -14,12 +11,7 @@ use crate::admit::{self, Chains};
 use crate::api::{MIRROR, SECRET, SOURCE};
 use crate::controller::{MANAGER, Mirrors, Seen};
 
-/// A controller that is ready to run, and what feeds its queue.
-struct Assembly {
-    runner: Runner<Mirrors>,
-    feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
-}
-
+/// The controller and what feeds its queue.
 fn assemble(bench: &Workbench, options: Options) -> Assembly {
     let queue = bench.queue("mirror");
     let home = || [bench.namespace.to_string()];
@@ -47,26 +39,24 @@ fn assemble(bench: &Workbench, options: Options) -> Assembly {
         .after_store(&all)
         .after_store(&offered)
         .after_store(&live)
+        .removals_rest_on(&all)
+        .removals_rest_on(&live)
         .while_leading(bench.leading.clone());
     let itself = |change: &Change<Seen>| [change.object().clone()];
     let concerned = all.clone();
     let source = move |change: &Change<Box<str>>| mirrors_of(&concerned, change.object());
     let copy = move |change: &Change<()>| mirrors_of(&all, change.object());
-    let feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
-        (
+    Assembly::default()
+        .controller(runner)
+        .task(
             "mirror-feed",
-            Box::pin(feed(mirrors, queue.clone(), |_| Lane::Normal, itself)),
-        ),
-        (
+            feed(mirrors, queue.clone(), |_| Lane::Normal, itself),
+        )
+        .task(
             "source-feed",
-            Box::pin(feed(sources, queue.clone(), |_| Lane::Normal, source)),
-        ),
-        (
-            "secret-feed",
-            Box::pin(feed(secrets, queue, |_| Lane::Normal, copy)),
-        ),
-    ];
-    Assembly { runner, feeds }
+            feed(sources, queue.clone(), |_| Lane::Normal, source),
+        )
+        .task("secret-feed", feed(secrets, queue, |_| Lane::Normal, copy))
 }
 
 /// The mirrors that a Secret concerns, by its name. One that was a copy and is so no more matters when it is deleted: the
@@ -84,12 +74,7 @@ fn mirrors_of(mirrors: &Store<Seen>, secret: &ObjectRef) -> Vec<ObjectRef> {
 
 /// Starts the controller in a manager.
 pub(crate) async fn start(context: Context) -> Result<(), StartError> {
-    let Assembly { runner, feeds } = assemble(&context, Options::default());
-    for (name, feed) in feeds {
-        context.spawn(name, feed);
-    }
-    let runner = runner.report_to(&context.readiness, &context.liveness, &context.state);
-    context.spawn("mirror", runner.run(context.stop()));
+    assemble(&context, Options::default()).start(&context);
     let home = context.namespace.clone();
     context.admit(admit::placement(), admit::is_in_place(home.clone()));
     let client = context.clients.call.clone();
@@ -100,19 +85,7 @@ pub(crate) async fn start(context: Context) -> Result<(), StartError> {
 
 /// Runs the controller alone, in the namespace of the configuration: no manager, no lease, no rival. It ends only when it
 /// is dropped, or with an error.
-pub async fn run_alone(config: Config, options: Options, tuning: Tuning) -> Result<()> {
-    let (bench, publisher) = Workbench::alone(config, "sample", tuning)
-        .await
-        .map_err(|error| anyhow::anyhow!("{error}"))?;
-    let Assembly { runner, feeds } = assemble(&bench, options);
-    let stop = CancellationToken::new();
-    let feeds = feeds.into_iter().map(|(name, feed)| async move {
-        feed.await;
-        Err::<(), _>(anyhow::anyhow!("{name} ended"))
-    });
-    tokio::select! {
-        ended = runner.run(stop.clone()) => ended.context("run the controller"),
-        ended = try_join_all(feeds) => ended.map(drop),
-        () = publisher.run(stop.clone()) => Err(anyhow::anyhow!("the publisher of events ended")),
-    }
+pub async fn run_alone(config: Config, options: Options, tuning: Tuning) -> Result<(), StartError> {
+    let (bench, publisher) = Workbench::alone(config, "sample", tuning).await?;
+    assemble(&bench, options).run_alone(publisher).await
 }

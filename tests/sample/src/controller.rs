@@ -92,7 +92,7 @@ impl Controller for Mirrors {
         decide(input, &self.fingerprinter, now)
     }
 
-    async fn perform(&self, action: Never) -> Result<(), MirrorError> {
+    async fn perform(&self, action: Never) -> Result<(), Fault<MirrorError>> {
         match action {}
     }
 

@@ -28,6 +28,8 @@ pub struct Webhook {
     pub ca_bundle: Option<String>,
     /// What it is asked about.
     pub rule: RuleWithOperations,
+    /// What must be true of a request: a list as in a configuration.
+    pub match_conditions: Value,
 }
 
 impl Webhook {
@@ -44,6 +46,7 @@ impl Webhook {
             "failurePolicy": "Fail",
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace } },
             "rules": [self.rule],
+            "matchConditions": self.match_conditions,
             "sideEffects": "None",
             "timeoutSeconds": 5,
         })

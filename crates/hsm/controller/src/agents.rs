@@ -8,14 +8,15 @@ use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_hsm_core::consent::Consent;
 use trustplane_hsm_core::decide::{AgentAction, AgentPod, AgentsInput, Issuing, decide_agents};
 use trustplane_hsm_core::objects::label_value;
-use trustplane_kit::controller::{Controller, Executor, Fault, Look};
-use trustplane_plan::{Apply, Fingerprinter, Note, ObjectRef, Plan, Step};
+use trustplane_kit::apply::Writer;
+use trustplane_kit::controller::{Controller, Fault, Look};
+use trustplane_plan::{Apply, Fingerprinter, Note, ObjectRef, Plan};
 use trustplane_process::ca::Authority;
 use trustplane_process::clock::Clock;
 
 use crate::credentials::{Office, record_key, so_pin};
 use crate::devices::report;
-use crate::error::{HsmError, try_again};
+use crate::error::HsmError;
 use crate::pki::Lives;
 use crate::seen::agent_pod;
 use crate::world::World;
@@ -26,6 +27,8 @@ pub(crate) const MANAGER: &str = "trustplane-hsm-agents";
 /// Keeps agents.
 pub(crate) struct AgentObjects {
     pub world: World,
+    /// Writes what has values that are made only when they are written.
+    pub writer: Writer,
     pub fingerprinter: Fingerprinter,
     pub authority: watch::Receiver<Arc<Authority>>,
     pub lives: Lives,
@@ -76,24 +79,11 @@ impl Controller for AgentObjects {
         decide_agents(input, &self.world.rules, &self.fingerprinter, now)
     }
 
-    async fn perform(&self, action: AgentAction) -> Result<(), HsmError> {
-        // Each becomes a write before a plan is carried out.
-        Err(HsmError::NoWrite(format!("{action:?}")))
-    }
-
-    async fn execute(&self, plan: Plan<AgentAction>, executor: &Executor) -> Result<(), Fault<HsmError>> {
-        let mut steps = Vec::with_capacity(plan.steps.len());
-        for step in plan.steps {
-            match step {
-                Step::Call(action) => {
-                    let write = self.write(action).map_err(Fault::Controller)?;
-                    steps.extend(write.map(Step::Apply));
-                }
-                other => steps.push(other),
-            }
+    async fn perform(&self, action: AgentAction) -> Result<(), Fault<HsmError>> {
+        if let Some(write) = self.write(action).map_err(Fault::Controller)? {
+            self.writer.apply(&write).await?;
         }
-        let carried_out = executor.carry_out(self, Plan { steps, ..plan }).await;
-        carried_out.map_err(try_again)
+        Ok(())
     }
 
     fn report(&self, key: &ObjectRef, fault: &Fault<HsmError>) -> Vec<Note> {

@@ -53,6 +53,7 @@ fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> As
     let pools = Pools { world: world.clone() };
     let agents = AgentObjects {
         world: world.clone(),
+        writer: bench.writer(agents::MANAGER),
         fingerprinter: bench.fingerprinter.clone(),
         authority: pki.authority(),
         lives: setup.lives,

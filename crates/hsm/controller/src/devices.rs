@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_hsm_core::decide::{DeviceInput, decide_device};
 use trustplane_hsm_core::objects::{DAEMON_SET, discovery_name, is_for, pool_name};
-use trustplane_kit::controller::{Controller, Executor, Fault, Look};
+use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_plan::{Classified, Fingerprinter, Never, Note, ObjectRef, Plan, Severity, Target};
 
-use crate::error::{HsmError, try_again};
+use crate::error::HsmError;
 use crate::world::{World, pool_view};
 
 /// Its field manager.
@@ -59,12 +59,8 @@ impl Controller for Devices {
         decide_device(input, &self.world.rules, &self.fingerprinter)
     }
 
-    async fn perform(&self, action: Never) -> Result<(), HsmError> {
+    async fn perform(&self, action: Never) -> Result<(), Fault<HsmError>> {
         match action {}
-    }
-
-    async fn execute(&self, plan: Plan, executor: &Executor) -> Result<(), Fault<HsmError>> {
-        executor.carry_out(self, plan).await.map_err(try_again)
     }
 
     fn report(&self, key: &ObjectRef, fault: &Fault<HsmError>) -> Vec<Note> {

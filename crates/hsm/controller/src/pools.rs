@@ -61,7 +61,7 @@ impl Controller for Pools {
         decide_pool(input, now)
     }
 
-    async fn perform(&self, action: Never) -> Result<(), HsmError> {
+    async fn perform(&self, action: Never) -> Result<(), Fault<HsmError>> {
         match action {}
     }
 

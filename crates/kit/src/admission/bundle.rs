@@ -16,8 +16,8 @@ use trustplane_plan::{Class, Classified, Kind, Meta, ObjectRef, Plan, Scope, Ste
 
 use super::{AuthorityError, Effect, SharedAuthority, Webhook};
 use crate::{
-    apply::{Attempt, Call, WriteError, judge},
-    controller::{Controller, Executor, Fault, Look},
+    apply::{Attempt, Call, judge, note_update},
+    controller::{Controller, Fault, Look},
     rights::Rights,
     watch::{Slim, Store, WatchSpec},
 };
@@ -130,26 +130,21 @@ pub enum BundleError {
     /// The CA cannot be read.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// The configuration cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
 }
 
 impl Classified for BundleError {
     fn class(&self) -> Class {
         match self {
             Self::Authority(AuthorityError::Unusable { .. }) => Class::User,
-            Self::Authority(AuthorityError::Read { source, .. } | AuthorityError::Write { source, .. })
-            | Self::Write(source) => source.class(),
+            Self::Authority(AuthorityError::Read { source, .. } | AuthorityError::Write { source, .. }) => {
+                source.class()
+            }
             Self::Authority(AuthorityError::Contended(_)) => Class::Transient,
         }
     }
 
     fn reason(&self) -> &'static str {
-        match self {
-            Self::Authority(_) => "AuthorityUnreadable",
-            Self::Write(error) => error.reason(),
-        }
+        "AuthorityUnreadable"
     }
 }
 
@@ -184,7 +179,7 @@ impl Controller for BundleKeeper {
         plan(kind(self.effect), &self.entries, input)
     }
 
-    async fn perform(&self, wish: Announcement) -> Result<(), BundleError> {
+    async fn perform(&self, wish: Announcement) -> Result<(), Fault<BundleError>> {
         let attempt = Attempt::new("update", &wish.target);
         let path = wish.target.kind.object_path(&wish.target.object);
         let path = format!("{path}?fieldManager={}&fieldValidation=Strict", Self::MANAGER);
@@ -194,17 +189,9 @@ impl Controller for BundleKeeper {
             "webhooks": wish.entries.iter().map(entry).collect::<Vec<_>>(),
         });
         let call = Call::write(Method::PATCH, path, STRATEGIC_MERGE_PATCH, &body);
-        judge(&attempt, call.send(&self.client).await)?;
+        let text = judge(&attempt, call.send(&self.client).await)?;
+        note_update(&wish.target, &text);
         Ok(())
-    }
-
-    async fn execute(&self, plan: Plan<Announcement>, executor: &Executor) -> Result<(), Fault<BundleError>> {
-        let done = executor.carry_out(self, plan).await;
-        // It is a write like any other, also when it is stale.
-        done.map_err(|fault| match fault {
-            Fault::Controller(BundleError::Write(error)) => Fault::Write(error),
-            other => other,
-        })
     }
 }
 

@@ -32,6 +32,25 @@ pub enum Operation {
     Delete,
 }
 
+/// What must be true of a request for the API server to ask us at all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MatchCondition {
+    /// Its name, unique in the webhook.
+    pub name: String,
+    /// In CEL, about `object`, `oldObject` and `request`.
+    pub expression: String,
+}
+
+impl MatchCondition {
+    /// A condition.
+    pub fn new(name: &str, expression: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            expression: expression.to_owned(),
+        }
+    }
+}
+
 /// One webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,6 +69,10 @@ pub struct Webhook {
     pub resources: Vec<String>,
     /// What is done to them.
     pub operations: Vec<Operation>,
+    /// What must be true of a request, all of it. The API server judges that itself, so what is left out costs no call and
+    /// does not depend on us.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub match_conditions: Vec<MatchCondition>,
     /// What happens when we do not answer.
     pub failure: Failure,
     /// After how many seconds the API server stops waiting. Ours is a second less.

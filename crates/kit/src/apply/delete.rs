@@ -6,6 +6,7 @@ use trustplane_plan::{Delete, Propagation};
 
 use super::call::{Call, JSON};
 use super::error::{Attempt, WriteError};
+use super::written::{Effect, note};
 use super::{Writer, path};
 
 impl Writer {
@@ -34,6 +35,11 @@ impl Writer {
             super::judge(&attempt, answer).map(drop)
         };
         self.metrics.note(self.manager, &attempt, started, &outcome);
+        match (&outcome, &delete.resource_version) {
+            (Ok(()), _) => note(&delete.target, Effect::Deleted(delete.uid.clone())),
+            (Err(WriteError::Stale(_)), Some(seen)) => note(&delete.target, Effect::Refused(seen.clone())),
+            (Err(_), _) => {}
+        }
         outcome
     }
 }

@@ -71,6 +71,7 @@ pub enum WriteError {
     },
     /// An object of that name exists, and none of it was written by us.
     #[error("failed to {attempt}: an object of that name belongs to {}", .holder.as_deref().unwrap_or("somebody else"))]
+    #[strum(serialize = "NameTaken")]
     Foreign {
         /// What was attempted.
         attempt: Attempt,
@@ -153,9 +154,10 @@ impl Classified for WriteError {
             | Self::Throttled { .. }
             | Self::Unavailable { .. }
             | Self::NotServed(_)
+            // A store that selects by label does not show when the object of somebody else goes.
+            | Self::Foreign { .. }
             | Self::Fenced(_) => Class::Transient,
             Self::FieldConflict { .. }
-            | Self::Foreign { .. }
             | Self::Forbidden { .. }
             | Self::Rejected { .. }
             | Self::NotInstalled(_)

@@ -7,6 +7,7 @@ use trustplane_plan::{Finalizer, Keep, Meta};
 use super::call::{Call, JSON_PATCH};
 use super::error::{Attempt, WriteError};
 use super::status::TRIES;
+use super::written::note_update;
 use super::{Writer, path};
 
 impl Writer {
@@ -42,7 +43,10 @@ impl Writer {
             );
             let call = Call::write(Method::PATCH, path, JSON_PATCH, &patch(change, &live));
             match self.write(&attempt, call).await {
-                Ok(_) => return Ok(()),
+                Ok(text) => {
+                    note_update(&change.target, &text);
+                    return Ok(());
+                }
                 // A test of the patch that fails is answered as an invalid request without a word about the reason, and a
                 // patch of a vanished object as a stale one: the next read tells.
                 Err(WriteError::Stale(_) | WriteError::Invalid { .. }) => {}

@@ -9,6 +9,7 @@ use trustplane_plan::{Kind, Meta, Target};
 
 use super::call::{Call, MERGE_PATCH};
 use super::error::{Attempt, WriteError};
+use super::written::note_update;
 use super::{Writer, path};
 
 impl Writer {
@@ -29,7 +30,9 @@ impl Writer {
         } });
         let path = format!("{}?fieldManager={}", path(&attempt)?, self.manager);
         let call = Call::write(Method::PATCH, path, MERGE_PATCH, &body);
-        self.write(&attempt, call).await.map(drop)
+        let text = self.write(&attempt, call).await?;
+        note_update(&target, &text);
+        Ok(())
     }
 
     /// The bookkeeping in which the fields of whoever updated the field at `marker` are ours; `None` if nobody did.

@@ -7,6 +7,7 @@ use trustplane_plan::{Keep, Meta, Status};
 
 use super::Writer;
 use super::error::{Attempt, WriteError};
+use super::written::{Effect, note};
 
 /// How often a status or a finalizer is tried when others write to the object at the same moment.
 pub(super) const TRIES: usize = 3;
@@ -29,6 +30,9 @@ impl Writer {
                 live.uid == status.uid && status.seen.as_ref().is_none_or(same)
             };
             let Some(live) = live.filter(is_meant) else {
+                if let Some(seen) = &status.seen {
+                    note(&status.target, Effect::Refused(seen.clone()));
+                }
                 return Err(WriteError::Stale(attempt));
             };
             let mut body = json!({
@@ -45,6 +49,9 @@ impl Writer {
             if !matches!(outcome, Err(WriteError::Stale(_))) {
                 break;
             }
+        }
+        if let Ok(live) = &outcome {
+            note(&status.target, Effect::Updated(live.resource_version.clone()));
         }
         outcome
     }

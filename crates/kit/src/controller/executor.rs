@@ -1,4 +1,4 @@
-//! The hands of a controller: they carry a plan out step by step, and decide nothing.
+//! Carries out the plans of a controller step by step, and decides nothing.
 
 use trustplane_plan::{Expect, Note, Plan, Step};
 use trustplane_process::metrics::Metrics;
@@ -36,7 +36,7 @@ impl Executor {
     }
 
     /// The steps in their order; the first that fails ends the plan.
-    pub async fn carry_out<C: Controller>(
+    pub(super) async fn carry_out<C: Controller>(
         &self,
         controller: &C,
         plan: Plan<C::Action>,
@@ -53,8 +53,11 @@ impl Executor {
                 Step::Delete(delete) => self.writer.delete(&delete).await?,
                 Step::Status(status) => drop(self.writer.status(&status).await?),
                 Step::Finalizer(change) => self.writer.finalizer(&change).await?,
-                Step::Tell(note) => self.events.tell(&note),
-                Step::Call(action) => controller.perform(action).await.map_err(Fault::Controller)?,
+                Step::Tell(note) => {
+                    self.events.tell(&note);
+                    self.metrics.told(controller.name(), note.reason);
+                }
+                Step::Call(action) => controller.perform(action).await?,
             }
             self.metrics.step(controller.name(), kind);
         }

@@ -28,6 +28,11 @@ impl<E: Classified + 'static> Fault<E> {
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Write(error) if error.is_stale())
     }
+
+    /// Whether an object of somebody else has the name.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Write(WriteError::Foreign { .. }))
+    }
 }
 
 impl<E: Classified + 'static> Classified for Fault<E> {

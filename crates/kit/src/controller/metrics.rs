@@ -29,6 +29,12 @@ struct StepLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    controller: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ControllerLabel {
     controller: &'static str,
 }
@@ -40,6 +46,9 @@ pub(super) struct ControllerMetrics {
     errors: Family<ErrorLabels, Counter>,
     steps: Family<StepLabels, Counter>,
     stale: Family<ControllerLabel, Counter>,
+    unseen: Family<ControllerLabel, Counter>,
+    told: Family<ReasonLabels, Counter>,
+    held: Family<ControllerLabel, Counter>,
 }
 
 impl ControllerMetrics {
@@ -53,6 +62,9 @@ impl ControllerMetrics {
                 errors: Family::default(),
                 steps: Family::default(),
                 stale: Family::default(),
+                unseen: Family::default(),
+                told: Family::default(),
+                held: Family::default(),
             };
             registry.register(
                 "reconcile_seconds",
@@ -71,6 +83,12 @@ impl ControllerMetrics {
             );
             let help = "plans made anew because the view they rested on was out of date";
             registry.register("reconcile_stale_views", help, families.stale.clone());
+            let help = "looks that a store delayed or made live because it did not show our last write";
+            registry.register("reconcile_unseen_writes", help, families.unseen.clone());
+            let help = "what was told to users, by reason";
+            registry.register("reconcile_told", help, families.told.clone());
+            let help = "plans held back because they remove something and a store was not current";
+            registry.register("reconcile_held_removals", help, families.held.clone());
             families
         })
     }
@@ -97,6 +115,20 @@ impl ControllerMetrics {
 
     pub(super) fn stale(&self, controller: &'static str) {
         self.stale.get_or_create(&ControllerLabel { controller }).inc();
+    }
+
+    pub(super) fn unseen(&self, controller: &'static str) {
+        self.unseen.get_or_create(&ControllerLabel { controller }).inc();
+    }
+
+    pub(super) fn told(&self, controller: &'static str, reason: &'static str) {
+        self.told
+            .get_or_create(&ReasonLabels { controller, reason })
+            .inc();
+    }
+
+    pub(super) fn held(&self, controller: &'static str) {
+        self.held.get_or_create(&ControllerLabel { controller }).inc();
     }
 
     fn observe(&self, controller: &'static str, outcome: &'static str, took: Duration) {

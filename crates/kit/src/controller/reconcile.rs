@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -10,11 +11,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use trustplane_plan::{Class, Classified};
 
+use super::sight::{OWN_WRITES, OwnWrites, Stores};
 use super::{Controller, Executor, Fault, Look, Options};
+use crate::apply::Journal;
 use crate::queue::{Key, Lane, Outcome, Queue, Work};
 
 /// How often a plan is made anew at once because the view that it rested on was out of date.
 const STALE_VIEWS: u32 = 2;
+
+/// When a plan that was held back is made anew.
+const HELD_BACK: Duration = Duration::from_secs(10);
 
 /// Everything that a worker needs.
 pub(super) struct Reconciler<C: Controller> {
@@ -22,6 +28,9 @@ pub(super) struct Reconciler<C: Controller> {
     pub(super) queue: Queue<C::Key>,
     pub(super) executor: Executor,
     pub(super) options: Options,
+    /// Set when the runner starts.
+    pub(super) stores: OnceLock<Stores>,
+    pub(super) own_writes: OwnWrites<C::Key>,
 }
 
 /// How work that did not fail ended.
@@ -50,7 +59,9 @@ impl<C: Controller> Reconciler<C> {
 
     async fn reconcile(&self, work: Work<C::Key>) {
         let started = Instant::now();
-        let result = self.guarded(work.key()).await;
+        let journal = Journal::default();
+        let result = journal.keep(self.guarded(work.key(), &journal)).await;
+        self.note(work.key(), &journal);
         let outcome = match result {
             Ok(settled) => {
                 self.executor
@@ -74,31 +85,68 @@ impl<C: Controller> Reconciler<C> {
     }
 
     /// Neither a panic nor endless waiting reaches the worker.
-    async fn guarded(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
+    async fn guarded(&self, key: &C::Key, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
         let deadline = self.options.deadline;
-        match timeout(deadline, AssertUnwindSafe(self.attempts(key)).catch_unwind()).await {
+        match timeout(
+            deadline,
+            AssertUnwindSafe(self.attempts(key, journal)).catch_unwind(),
+        )
+        .await
+        {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err(Fault::Panic),
             Err(_) => Err(Fault::Deadline(deadline)),
         }
     }
 
-    async fn attempts(&self, key: &C::Key) -> Result<Settled, Fault<C::Error>> {
+    async fn attempts(&self, key: &C::Key, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
         let mut stale = 0;
         let mut look = Look::default();
         loop {
+            if !self.sees_own_writes(key).await {
+                if !self.controller.reads_live() {
+                    let look_again = Some((OWN_WRITES, Lane::Normal));
+                    return Ok(Settled::Planned { look_again });
+                }
+                look.again = true;
+            }
             match self.attempt(key, &mut look).await {
-                Err(fault) if fault.is_stale() && stale < STALE_VIEWS => {
+                Err(fault) if self.is_stale(&fault) && stale < STALE_VIEWS => {
                     stale += 1;
                     look.again = true;
                     self.executor.metrics.stale(self.controller.name());
                     tracing::debug!(%fault, "looking again");
-                    // Lets the watch deliver what the API server already knows.
-                    tokio::task::yield_now().await;
+                    self.note(key, journal);
                 }
                 other => return other,
             }
         }
+    }
+
+    /// Whether another look can help at once. A controller that reads live then sees the object of somebody else that stands
+    /// in the way, and decides about it.
+    fn is_stale(&self, fault: &Fault<C::Error>) -> bool {
+        fault.is_stale() || self.controller.reads_live() && fault.is_foreign()
+    }
+
+    /// Remembers what was written for a key, until the stores show it.
+    fn note(&self, key: &C::Key, journal: &Journal) {
+        if let Some(stores) = self.stores.get() {
+            self.own_writes.note(key, journal.take(), stores);
+        }
+    }
+
+    /// Waits until the stores show the last writes for a key; false if they do not in time.
+    async fn sees_own_writes(&self, key: &C::Key) -> bool {
+        let Some(stores) = self.stores.get() else {
+            return true;
+        };
+        let seen = self.own_writes.are_seen(key, stores).await;
+        if !seen {
+            self.executor.metrics.unseen(self.controller.name());
+            tracing::debug!("a store has not shown our last write");
+        }
+        seen
     }
 
     async fn attempt(&self, key: &C::Key, look: &mut Look<C::Held>) -> Result<Settled, Fault<C::Error>> {
@@ -109,9 +157,15 @@ impl<C: Controller> Reconciler<C> {
         let plan = self.controller.decide(&input, self.options.clock.now());
         // It may be large or secret, and is of no further use.
         drop(input);
+        if plan.removes() && !self.stores.get().is_none_or(Stores::allow_removals) {
+            self.executor.metrics.held(self.controller.name());
+            tracing::debug!("holding the plan back: it removes something, and a store is not current");
+            let look_again = Some((HELD_BACK, Lane::Normal));
+            return Ok(Settled::Planned { look_again });
+        }
         let lane = if plan.patient { Lane::Bulk } else { Lane::Normal };
         let look_again = plan.look_again.map(|wait| (wait, lane));
-        self.controller.execute(plan, &self.executor).await?;
+        self.executor.carry_out(&self.controller, plan).await?;
         Ok(Settled::Planned { look_again })
     }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +16,7 @@ use trustplane_process::clock::{Clock, SystemClock};
 
 use super::gate::Gate;
 use super::reconcile::Reconciler;
+use super::sight::{OwnWrites, Stores};
 use super::{Controller, Executor};
 use crate::queue::Queue;
 use crate::watch::{Stopped, Store};
@@ -85,6 +86,7 @@ enum Phase {
 #[must_use = "a runner does nothing until it is run"]
 pub struct Runner<C: Controller> {
     reconciler: Arc<Reconciler<C>>,
+    stores: Stores,
     phase: Arc<Mutex<Phase>>,
     gate: Gate,
     check: Option<Check>,
@@ -101,7 +103,10 @@ impl<C: Controller> Runner<C> {
                 queue,
                 executor,
                 options,
+                stores: OnceLock::new(),
+                own_writes: OwnWrites::new(),
             }),
+            stores: Stores::default(),
             phase: Arc::new(Mutex::new(Phase::Starting)),
             gate: Gate::open(),
             check: None,
@@ -110,22 +115,40 @@ impl<C: Controller> Runner<C> {
         }
     }
 
+    /// The name of its controller.
+    pub fn name(&self) -> &'static str {
+        self.reconciler.controller.name()
+    }
+
     /// Works only after this: a decision on half of the world would be wrong.
     pub fn after(mut self, ready: impl Future<Output = Result<(), Stopped>> + Send + 'static) -> Self {
         self.gate.stores.push(Box::pin(ready));
         self
     }
 
-    /// Works only after the first list of this store is complete.
-    pub fn after_store<T: Send + Sync + 'static>(self, store: &Store<T>) -> Self {
+    /// Works only after the first list of this store is complete. Before each look at a key the store has shown what the last
+    /// look at that key wrote, or [`super::Look::again`] says that it has not.
+    pub fn after_store<T: Send + Sync + 'static>(mut self, store: &Store<T>) -> Self {
+        self.stores.follow(store);
         let store = store.clone();
         self.after(async move { store.ready().await })
     }
 
-    /// Works only after the first list of this store is complete, or it is known that there is nothing to see for us.
-    pub fn after_store_if_any<T: Send + Sync + 'static>(self, store: &Store<T>) -> Self {
+    /// The same for a store without which the controller can work: also if it is known that there is nothing to see for us.
+    pub fn after_store_if_any<T: Send + Sync + 'static>(mut self, store: &Store<T>) -> Self {
+        self.stores.follow(store);
         let store = store.clone();
         self.after(async move { store.ready_or_refused().await })
+    }
+
+    /// Removes nothing while this store is not current ([`Store::currency`]): after an outage a store may still show the
+    /// past, and lack what has long been there. A plan that deletes something is held back as a whole, and its key is looked
+    /// at again until the store has caught up.
+    ///
+    /// Name every store from whose silence or gaps a plan concludes that something has to go.
+    pub fn removals_rest_on<T: Send + Sync + 'static>(mut self, store: &Store<T>) -> Self {
+        self.stores.require(store);
+        self
     }
 
     /// Works only while this says that the process leads.
@@ -163,6 +186,9 @@ impl<C: Controller> Runner<C> {
 
     async fn live(&mut self, shutdown: &CancellationToken) -> Result<(), RunError> {
         let controller = self.reconciler.controller.name();
+        self.reconciler
+            .stores
+            .get_or_init(|| std::mem::take(&mut self.stores));
         if let Some(check) = &self.check {
             check.not_ready("waiting for the first lists");
         }

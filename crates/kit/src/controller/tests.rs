@@ -94,7 +94,7 @@ impl Controller for Puppet {
         plan
     }
 
-    async fn perform(&self, action: String) -> Result<(), Mistake> {
+    async fn perform(&self, action: String) -> Result<(), Fault<Mistake>> {
         self.called.lock().unwrap().push(action);
         Ok(())
     }

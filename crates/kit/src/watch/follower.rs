@@ -147,8 +147,9 @@ impl<P: Project> Follower<P> {
                 self.hub.commit(&self.collection, staging);
             }
         }
-        let (version, standing) = (self.machine.version(), self.machine.standing());
-        self.hub.advance(&self.collection, version, standing, heard);
+        let standing = (self.machine.standing(), self.machine.currency());
+        self.hub
+            .advance(&self.collection, self.machine.version(), standing, heard);
     }
 
     /// Reads an object as far as it goes; `None` if it cannot even be named.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use trustplane_plan::ObjectRef;
 
 use super::{
-    Health, Reason, Resume, Standing, Versions, Watched,
+    Currency, Health, Reason, Resume, Standing, Versions, Watched,
     failure::Failure,
     inbox::{Inbox, Inboxes},
     metrics::KindMetrics,
@@ -33,6 +33,8 @@ pub(super) struct Hub<T> {
     standing: watch::Sender<Standing>,
     /// Counts the wishes for a fresh list.
     relists: watch::Sender<u64>,
+    /// Counts what changed in the store or about its currency.
+    changes: watch::Sender<u64>,
 }
 
 pub(super) struct State<T> {
@@ -49,6 +51,7 @@ pub(super) struct Collection<T> {
     pub(super) shelf: Shelf<T>,
     pub(super) version: Option<Arc<str>>,
     standing: Standing,
+    currency: Option<Currency>,
     /// Only the next list tells everything: until then nobody is to store a version.
     unlisted: bool,
     last_heard: Option<Instant>,
@@ -107,6 +110,7 @@ impl<T> Hub<T> {
                 shelf: Shelf::new(names),
                 version,
                 standing: Standing::START,
+                currency: None,
                 unlisted: false,
                 last_heard: None,
                 last_failure: None,
@@ -134,6 +138,7 @@ impl<T> Hub<T> {
             }),
             standing: watch::Sender::new(all),
             relists: watch::Sender::new(0),
+            changes: watch::Sender::new(0),
         }
     }
 
@@ -151,6 +156,20 @@ impl<T> Hub<T> {
 
     pub(super) fn relist(&self) {
         self.relists.send_modify(|wishes| *wishes += 1);
+    }
+
+    /// Counts changes of the store, to wait for the next one.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// The span in which every collection was current.
+    pub(super) fn currency(&self, now: Instant) -> Option<Currency> {
+        let state = self.lock();
+        let mut spans = state.collections.values().map(|one| one.currency);
+        let first = spans.next()??;
+        let all = spans.try_fold(first, |all, one| Some(all.and(one?)))?;
+        (!state.stopped && !all.is_silent(now)).then_some(all)
     }
 
     /// Adds a subscriber, which first hears of everything that is there.
@@ -192,6 +211,8 @@ impl<T> Hub<T> {
         } = &mut *state;
         let done = change(collections.get_mut(name)?, inboxes);
         self.gauge(&mut state);
+        drop(state);
+        self.changes.send_modify(|count| *count += 1);
         Some(done)
     }
 
@@ -239,7 +260,7 @@ impl<T> Hub<T> {
         &self,
         name: &str,
         version: Option<&Arc<str>>,
-        standing: Standing,
+        (standing, currency): (Standing, Option<Currency>),
         now: Option<Instant>,
     ) {
         let mut state = self.lock();
@@ -260,6 +281,9 @@ impl<T> Hub<T> {
         if now.is_some() {
             collection.last_heard = now;
             self.metrics.heard();
+        }
+        if std::mem::replace(&mut collection.currency, currency).is_some() != currency.is_some() {
+            self.changes.send_modify(|count| *count += 1);
         }
         if collection.standing != standing {
             collection.standing = standing;
@@ -292,7 +316,10 @@ impl<T> Hub<T> {
 
     pub(super) fn note_failure(&self, name: &str, failure: Failure) {
         self.metrics.failure(failure.reason);
-        self.change(name, |collection, _| collection.last_failure = Some(failure));
+        self.change(name, |collection, _| {
+            collection.last_failure = Some(failure);
+            collection.currency = None;
+        });
     }
 
     /// The watch has ended: those who still listen hear the rest, then the end.

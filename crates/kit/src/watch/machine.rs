@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Health, Reason, Standing, Tuning, failure::Failure, spec::is_older};
+use super::{Currency, Health, Reason, Standing, Tuning, failure::Failure, spec::is_older};
 
 pub(super) use protocol::{Ask, Effect, Input, Step};
 
@@ -36,6 +36,7 @@ pub(super) struct Machine {
     /// The newest version seen: of a complete list, an event after it, or a bookmark.
     version: Option<Arc<str>>,
     standing: Standing,
+    currency: Option<Currency>,
     /// When the server took the watch that is open now.
     accepted: Option<Instant>,
     /// Not before.
@@ -68,6 +69,7 @@ impl Machine {
             phase,
             version,
             standing,
+            currency: None,
             accepted: None,
             wait: None,
             failures: 0,
@@ -93,6 +95,12 @@ impl Machine {
 
     pub(super) fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// Whether the store follows the server, and since when. It rests on the first list, and after a break on a list or a
+    /// bookmark of the new connection: an accepted watch alone does not tell that the events of the break have arrived.
+    pub(super) fn currency(&self) -> Option<Currency> {
+        self.currency
     }
 
     pub(super) fn version(&self) -> Option<&Arc<str>> {
@@ -122,6 +130,7 @@ impl Machine {
             Input::Object { version } => {
                 if !self.is_listing() {
                     self.progress(version);
+                    self.currency = self.currency.map(|known| known.confirm(now));
                 }
                 Effect::None
             }
@@ -134,7 +143,10 @@ impl Machine {
             }
             Input::Failed(failure) => self.failed(&failure, now, unit),
             Input::Relist if self.is_listing() => Effect::None,
-            Input::Relist => self.list_anew(),
+            Input::Relist => {
+                self.currency = None;
+                self.list_anew()
+            }
         }
     }
 
@@ -156,7 +168,16 @@ impl Machine {
             return self.failed(&failure, now, unit);
         }
         self.progress(version);
+        if self.standing.complete {
+            self.mark_current(now);
+        }
         Effect::None
+    }
+
+    /// The server has sent everything up to now.
+    fn mark_current(&mut self, now: Instant) {
+        let known = self.currency.unwrap_or(Currency::new(now));
+        self.currency = Some(known.confirm(now));
     }
 
     /// Events flow: whatever was wrong is over.
@@ -200,6 +221,7 @@ impl Machine {
             .refresh
             .map(|every| now + every.mul_f64(0.9 + 0.2 * unit));
         self.mark_ready();
+        self.mark_current(now);
         Effect::Commit(version)
     }
 
@@ -225,6 +247,11 @@ impl Machine {
             self.failures = 0;
         }
         let (effect, at_once) = self.after(failure.reason, lived, now);
+        // The server ended a watch in its time, and the next one goes on from there: no event was missed.
+        let goes_on = at_once && watched.is_some() && !self.is_listing() && failure.reason == Reason::Ended;
+        if !goes_on {
+            self.currency = None;
+        }
         let broken_off = matches!(
             failure.reason,
             Reason::Ended | Reason::Connection | Reason::TimedOut
@@ -264,7 +291,9 @@ impl Machine {
             (Phase::Watch { .. }, Reason::Rejected | Reason::NotServed) => (self.list_anew(), false),
             (Phase::Watch { .. }, Reason::Ahead) if self.failures >= MAX_AHEAD => (self.list_anew(), false),
             (Phase::Watch { .. }, Reason::Ended) => {
-                if self.refresh.is_some_and(|due| due <= now) {
+                // A server that sends no bookmark can prove only by a list that nothing is missing.
+                let unproven = self.currency.is_none() && lasted(self.tuning.watch_timeout / 2);
+                if unproven || self.refresh.is_some_and(|due| due <= now) {
                     self.list_anew();
                 }
                 (Effect::None, lasted(self.tuning.settled()))

@@ -1,6 +1,6 @@
 //! The requests of the list and watch protocol.
 
-use std::{fmt::Write, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use http::{
     Request,
@@ -9,7 +9,7 @@ use http::{
 use kube::client::Body;
 use trustplane_plan::Kind;
 
-use super::{Payload, machine::Ask};
+use super::{Payload, machine::Ask, selector::selects};
 
 /// Which objects a watch is about, as far as requests go.
 #[derive(Debug, Clone)]
@@ -21,6 +21,15 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    /// Whether the selectors surely select an object with these labels.
+    pub(super) fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.fields.is_none()
+            && self
+                .labels
+                .as_deref()
+                .is_none_or(|selector| selects(selector, labels))
+    }
+
     /// The request that a machine asked for; a watch is to end after `timeout`.
     pub(super) fn request(
         &self,

@@ -2,10 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use trustplane_plan::{Kind, ObjectRef};
 
-use super::{Health, Reason, Standing, Versions, Watched, hub::Hub};
+use super::{Currency, Health, Reason, Standing, Versions, Watched, hub::Hub, spec::is_older};
+use crate::apply::{Effect, Written};
 
 /// The objects of a watch. Cheap to clone.
 ///
@@ -105,6 +106,42 @@ impl<T> Store<T> {
     /// Whether the store is all there is. A watch that resumed from a stored version has only what changed since.
     pub fn is_complete(&self) -> bool {
         self.0.standing().borrow().complete
+    }
+
+    /// The span in which the store has followed the server without a gap; `None` while it does not: it is connecting,
+    /// catching up, or the server has been silent for too long.
+    ///
+    /// Ask for it before you conclude anything from what the store lacks or from how long an object has not changed.
+    pub fn currency(&self) -> Option<Currency> {
+        self.0.currency(Instant::now().into_std())
+    }
+
+    /// Whether the store still shows what was there before a write of ours. An object that the selection of the watch leaves
+    /// out is never missed.
+    pub(crate) fn is_behind(&self, write: &Written) -> bool {
+        let (kind, object) = (&write.target.kind, &write.target.object);
+        let state = self.0.lock();
+        let Some(collection) = state.collection(object).filter(|_| kind == self.kind()) else {
+            return false;
+        };
+        let shown = collection.shelf.objects.get(object).map(|shown| &shown.meta);
+        match (&write.effect, shown) {
+            // A store that has come further than the write has also seen that the object is gone again.
+            (Effect::Created(made), None) => {
+                let version = collection.version.as_deref().unwrap_or("0");
+                self.0.selection.selects(&made.labels) && is_older(version, &made.resource_version)
+            }
+            (Effect::Created(made), Some(shown)) => is_older(&shown.resource_version, &made.resource_version),
+            (Effect::Updated(version), Some(shown)) => is_older(&shown.resource_version, version),
+            (Effect::Deleted(uid), Some(shown)) => shown.uid == *uid && !shown.is_terminating(),
+            (Effect::Refused(seen), Some(shown)) => shown.resource_version == *seen,
+            (Effect::Updated(_) | Effect::Deleted(_) | Effect::Refused(_), None) => false,
+        }
+    }
+
+    /// Counts what changes in the store and whether it is current, to wait for the next change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes()
     }
 
     /// Waits until the store is ready: possibly for ever, so give it a deadline.

@@ -24,7 +24,7 @@ impl Judge for Moody {
                 "blind" => Verdict::Undecided {
                     why: "the world is out of reach".to_owned(),
                 },
-                "wrong" => Verdict::deny("data.key", "must be right"),
+                "wrong" | "exempt" => Verdict::deny("data.key", "must be right"),
                 _ => Verdict::Allow {
                     warnings: vec!["look twice".to_owned()],
                 },
@@ -131,6 +131,15 @@ async fn verdicts_reach_the_user_and_a_dry_run_is_judged_the_same() -> Result<()
         assert_eq!(court.exists("fine").await?, !dry_run);
     }
     assert!(!court.exists("wrong").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_no_match_condition_selects_is_not_judged() -> Result<()> {
+    let court = Court::new("exempt").await?;
+    let exempt = court.create("exempt", true).await.map_err(anyhow::Error::msg)?;
+    assert_eq!(exempt.metadata.labels, None, "neither checked nor changed");
+    court.create("wrong", true).await.unwrap_err();
     Ok(())
 }
 

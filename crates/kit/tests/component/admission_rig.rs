@@ -15,8 +15,8 @@ use kube::Api;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use trustplane_kit::admission::{
-    AuthorityError, AuthorityOptions, BundleKeeper, Effect, Failure, Judges, Operation, SharedAuthority,
-    Webhook,
+    AuthorityError, AuthorityOptions, BundleKeeper, Effect, Failure, Judges, MatchCondition, Operation,
+    SharedAuthority, Webhook,
 };
 use trustplane_kit::apply::Writer;
 use trustplane_kit::clients::Clients;
@@ -122,6 +122,10 @@ pub fn webhook(name: &str, effect: Effect) -> Webhook {
         versions: vec!["v1".to_owned()],
         resources: vec!["configmaps".to_owned()],
         operations: vec![Operation::Create, Operation::Update],
+        match_conditions: vec![MatchCondition::new(
+            "not-exempt",
+            "object.metadata.name != 'exempt'",
+        )],
         failure: Failure::Fail,
         timeout_seconds: 3,
     }
@@ -134,6 +138,7 @@ pub fn entry(webhook: &Webhook, at: SocketAddr) -> trustplane_testkit::Webhook {
         url: format!("https://{at}{}", webhook.path),
         ca_bundle: None,
         rule: on_writes_of(&webhook.group, &webhook.versions[0], &webhook.resources[0]),
+        match_conditions: serde_json::json!(webhook.match_conditions),
     }
 }
 

@@ -76,6 +76,7 @@ impl Probe<'_> {
             url: "https://127.0.0.1:1/".to_owned(),
             ca_bundle: None,
             rule: on_writes_of("", "v1", plural),
+            match_conditions: serde_json::json!([]),
         };
         self.sandbox.register_validating("probe", &[nobody]).await?;
         let mut object = K::default();

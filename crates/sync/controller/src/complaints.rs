@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use trustplane_kit::controller::{Controller, Look};
+use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, ObjectRef, Plan};
 use trustplane_sync_core::complain::{Told, complain};
@@ -69,7 +69,7 @@ impl Controller for Complaints {
         complain(pod, *told)
     }
 
-    async fn perform(&self, Told { pod, what }: Told) -> Result<(), Never> {
+    async fn perform(&self, Told { pod, what }: Told) -> Result<(), Fault<Never>> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.insert(pod, what);
         Ok(())

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use trustplane_process::clock::Clock;
@@ -19,12 +17,6 @@ use crate::ledger::Ledger;
 #[derive(Clone)]
 pub(crate) struct SyncMetrics {
     wait: Histogram,
-    told: Family<ReasonLabel, Counter>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: String,
 }
 
 impl SyncMetrics {
@@ -32,28 +24,19 @@ impl SyncMetrics {
         metrics.register(|registry| {
             // From 5 ms to about three minutes.
             let wait = Histogram::new(exponential_buckets(0.005, 2.0, 16));
-            let told = Family::<ReasonLabel, Counter>::default();
             let help = "time from the creation of a pod until its Secret is there for the first time";
             registry.register("sync_pod_to_secret_seconds", help, wait.clone());
-            let help = "what was told to pods, by reason; PolicyDenied counts denials";
-            registry.register("sync_told", help, told.clone());
             registry.register_collector(Box::new(Staleness {
                 ledger: ledger.clone(),
                 clock,
             }));
-            Self { wait, told }
+            Self { wait }
         })
     }
 
     /// A pod has its Secret for the first time, so long after it was created.
     pub fn waited(&self, wait: Duration) {
         self.wait.observe(wait.as_secs_f64());
-    }
-
-    /// A pod was told something.
-    pub fn told(&self, reason: &str) {
-        let reason = reason.to_owned();
-        self.told.get_or_create(&ReasonLabel { reason }).inc();
     }
 }
 
@@ -104,13 +87,11 @@ mod tests {
     fn what_fails_shows_with_its_age() {
         let (metrics, ledger) = (Metrics::new(), Ledger::default());
         let own = SyncMetrics::new(&metrics, &ledger, Arc::new(SystemClock));
-        own.told("PolicyDenied");
         own.waited(Duration::from_millis(20));
         let text = metrics.encode();
         for line in [
             "trustplane_sync_failing_secrets 0.0",
             "trustplane_sync_staleness_seconds 0.0",
-            "trustplane_sync_told_total{reason=\"PolicyDenied\"} 1",
             "trustplane_sync_pod_to_secret_seconds_count 1",
         ] {
             assert!(text.contains(line), "{line}\n{text}");

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use trustplane_kit::apply::{WriteError, Writer};
-use trustplane_kit::controller::{Controller, Executor, Fault, Look};
+use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Store;
-use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan, Step};
+use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
 use trustplane_process::clock::Clock;
 use trustplane_sync_core::adopt::is_free;
 use trustplane_sync_core::claims::Claim;
@@ -32,9 +32,6 @@ use crate::metrics::SyncMetrics;
 
 /// The field manager of the capability.
 pub(crate) const MANAGER: &str = "trustplane-sync";
-
-/// For this long after our own work a store may be behind it, so the live object counts.
-const WATCH_LAG: SignedDuration = SignedDuration::from_secs(10);
 
 /// Keeps the Secrets that pods ask for.
 pub(crate) struct Secrets {
@@ -105,9 +102,6 @@ impl Controller for Secrets {
         let looked = self.clock.now();
         let record = known.unwrap_or_else(|| Record::new(looked));
         let is_taken = record.taken && self.secrets.get(key).is_none();
-        let just_now = record
-            .asked
-            .is_some_and(|asked| looked.duration_since(asked) < WATCH_LAG);
         let mut situation = Situation {
             secret: key.clone(),
             stores: self.authority.stores(namespace, &pods),
@@ -118,8 +112,7 @@ impl Controller for Secrets {
             news: self.ledger.news(key),
             looked,
         };
-        // Before anybody is asked because of what a store says, it must be sure to know of our own last write.
-        if look.again || is_taken || (just_now && assess(&situation, &self.settings).cause.is_some()) {
+        if look.again || is_taken {
             situation.live = self.live(key).await?;
             self.look_closer(&mut situation).await?;
         }
@@ -141,7 +134,11 @@ impl Controller for Secrets {
         decide(input, &self.settings, &self.fingerprinter)
     }
 
-    async fn perform(&self, action: Action) -> Result<(), SyncError> {
+    fn reads_live(&self) -> bool {
+        true
+    }
+
+    async fn perform(&self, action: Action) -> Result<(), Fault<SyncError>> {
         match action {
             Action::Remember(secret, record) => self.ledger.put(secret, *record),
             Action::Inherit(live, fields) => self.writer.set_managed_fields(&SECRET, &live, &fields).await?,
@@ -152,19 +149,6 @@ impl Controller for Secrets {
             Action::Forget(secret) => self.ledger.forget(&secret),
         }
         Ok(())
-    }
-
-    async fn execute(&self, plan: Plan<Action>, executor: &Executor) -> Result<(), Fault<SyncError>> {
-        for step in &plan.steps {
-            if let Step::Tell(note) = step {
-                self.metrics.told(note.reason);
-            }
-        }
-        executor.carry_out(self, plan).await.map_err(|fault| match fault {
-            // Somebody else's: the next look sees it, and decides.
-            Fault::Write(WriteError::Foreign { attempt, .. }) => Fault::Write(WriteError::Stale(attempt)),
-            other => other,
-        })
     }
 
     fn report(&self, key: &ObjectRef, fault: &Fault<SyncError>) -> Vec<Note> {

@@ -45,6 +45,7 @@ pub async fn configure(stage: &Stage, calls: &[(Webhook, SocketAddr)]) -> Result
                 url: format!("https://{at}{}", webhook.path),
                 ca_bundle: None,
                 rule: on_writes_of(&webhook.group, &webhook.versions[0], &webhook.resources[0]),
+                match_conditions: serde_json::json!(webhook.match_conditions),
             })
             .collect()
     };

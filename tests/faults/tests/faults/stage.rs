@@ -68,7 +68,11 @@ pub fn alone() -> InProcess {
             resync: Some(Duration::from_secs(1)),
             ..Options::default()
         };
-        run_alone(config, options, tuning())
+        async {
+            run_alone(config, options, tuning())
+                .await
+                .map_err(anyhow::Error::from_boxed)
+        }
     })
 }
 

@@ -21,6 +21,7 @@ fn webhook(name: &str) -> Webhook {
         versions: vec!["v1".into()],
         resources: vec!["configmaps".into()],
         operations: vec![Operation::Create],
+        match_conditions: Vec::new(),
         failure: Failure::Fail,
         timeout_seconds: 3,
     }

@@ -56,6 +56,7 @@ impl<T> Collection<T> {
         json!({
             "namespace": name, "version": self.version.as_deref(), "objects": self.shelf.objects.len(),
             "health": self.standing.health.as_str(), "ready": self.standing.ready, "complete": self.standing.complete,
+            "secondsCurrent": self.currency.map(|span| span.since().elapsed().as_secs()),
             "secondsSinceHeard": self.last_heard.map(|at| at.elapsed().as_secs()),
             "lastFailure": self.last_failure.as_ref().map(|f| format!("{}: {}", f.reason.as_str(), f.detail)),
             "unreadable": self.shelf.unreadable.len(), "unreadableObjects": unreadable,

@@ -1,3 +1,5 @@
+mod currency;
+
 use super::*;
 
 /// A machine with a clock that stands where the test puts it.
@@ -16,6 +18,10 @@ fn tuning() -> Tuning {
 impl Rig {
     pub(super) fn new() -> Self {
         Self::with(tuning(), None)
+    }
+
+    pub(super) fn resumed(version: &str) -> Self {
+        Self::with(tuning(), Some(version))
     }
 
     fn with(tuning: Tuning, resume: Option<&str>) -> Self {
@@ -66,7 +72,7 @@ impl Rig {
         })
     }
 
-    fn object(&mut self, version: &str) -> Effect {
+    pub(super) fn object(&mut self, version: &str) -> Effect {
         self.on(Input::Object {
             version: version.into(),
         })
@@ -80,7 +86,7 @@ impl Rig {
     }
 
     /// A machine that has listed up to version 10 and reads on.
-    fn live() -> Self {
+    pub(super) fn live() -> Self {
         let mut rig = Self::new();
         rig.on(Input::Accepted);
         assert_eq!(rig.bookmark("10", true), Effect::Commit("10".into()));
