@@ -20,7 +20,7 @@ use crate::queue::{Key, Lane, Outcome, Queue, Work};
 const STALE_VIEWS: u32 = 2;
 
 /// When a plan that was held back is made anew.
-const HELD_BACK: Duration = Duration::from_secs(10);
+const HELD_BACK: Duration = Duration::from_secs(2);
 
 /// Everything that a worker needs.
 pub(super) struct Reconciler<C: Controller> {

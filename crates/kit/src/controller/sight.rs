@@ -9,7 +9,7 @@ use futures::future::select_all;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use crate::apply::Written;
+use crate::apply::{Effect, Written};
 use crate::queue::Key;
 use crate::watch::Store;
 
@@ -48,13 +48,20 @@ impl<T: Send + Sync> Mirror for Store<T> {
     }
 }
 
-/// A store that shows what the controller writes, and when a fresh list of it was last asked for.
+/// A store on which decisions rest, and when a fresh list of it was last asked for.
 struct Followed {
     mirror: Box<dyn Mirror>,
     listed: Mutex<Option<Instant>>,
 }
 
 impl Followed {
+    fn new(mirror: Box<dyn Mirror>) -> Self {
+        Self {
+            mirror,
+            listed: Mutex::default(),
+        }
+    }
+
     /// Asks for a fresh list, unless that was done not long ago: a server under load is not helped by more lists.
     fn relist(&self) {
         let now = Instant::now();
@@ -70,30 +77,25 @@ impl Followed {
 #[derive(Default)]
 pub(super) struct Stores {
     followed: Vec<Followed>,
-    for_removals: Vec<Box<dyn Mirror>>,
+    for_removals: Vec<Followed>,
 }
 
 impl Stores {
     /// A store that shows what the controller writes, if it writes such objects.
     pub(super) fn follow<T: Send + Sync + 'static>(&mut self, store: &Store<T>) {
-        self.add(Box::new(store.clone()));
-    }
-
-    fn add(&mut self, mirror: Box<dyn Mirror>) {
-        self.followed.push(Followed {
-            mirror,
-            listed: Mutex::default(),
-        });
+        self.followed.push(Followed::new(Box::new(store.clone())));
     }
 
     /// A store that must be current before anything is removed.
     pub(super) fn require<T: Send + Sync + 'static>(&mut self, store: &Store<T>) {
-        self.for_removals.push(Box::new(store.clone()));
+        self.for_removals.push(Followed::new(Box::new(store.clone())));
     }
 
-    /// Whether a plan may remove something now.
+    /// Whether a plan may remove something now. A store that is not current is listed afresh: that proves sooner than the
+    /// next bookmark that it has caught up.
     pub(super) fn allow_removals(&self) -> bool {
-        self.for_removals.iter().all(|store| store.is_current())
+        let behind = self.for_removals.iter().filter(|one| !one.mirror.is_current());
+        behind.map(Followed::relist).count() == 0
     }
 
     fn behind<'a>(&'a self, writes: &'a [Written]) -> impl Iterator<Item = &'a Followed> {
@@ -165,10 +167,12 @@ impl<K: Key> OwnWrites<K> {
 
     /// Waits until the stores show the last writes of a key, for a limited time. Returns whether they do.
     pub(super) async fn are_seen(&self, key: &K, stores: &Stores) -> bool {
-        let Some((writes, until)) = self.of(key) else {
+        let Some((mut writes, until)) = self.of(key) else {
             return true;
         };
         let mut seen = stores.show_by(&writes, until).await;
+        // Whatever refused a write may have changed nothing that a store could show.
+        writes.retain(|write| !matches!(write.effect, Effect::Refused(_)));
         if !seen {
             stores.behind(&writes).for_each(Followed::relist);
             seen = stores.show_by(&writes, Instant::now() + OWN_WRITES).await;

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use trustplane_plan::{Kind, ObjectRef, Scope, Target};
 
 use super::*;
-use crate::apply::Effect;
 
 const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
@@ -34,14 +33,15 @@ impl Shown {
 
 impl Mirror for Shown {
     fn is_current(&self) -> bool {
-        true
+        *self.version.borrow() == self.newest
     }
 
     fn is_behind(&self, write: &Written) -> bool {
-        let Effect::Updated(version) = &write.effect else {
-            return false;
-        };
-        *self.version.borrow() < version.parse().unwrap()
+        match &write.effect {
+            Effect::Updated(version) => *self.version.borrow() < version.parse().unwrap(),
+            Effect::Refused(version) => self.version.borrow().to_string() == **version,
+            Effect::Created(_) | Effect::Deleted(_) => false,
+        }
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -73,7 +73,9 @@ fn written(name: &str, version: u64) -> Written {
 fn stores(of: &[&Shown]) -> Stores {
     let mut stores = Stores::default();
     for shown in of {
-        stores.add(Box::new((*shown).clone()));
+        let (followed, required) = (Box::new((*shown).clone()), Box::new((*shown).clone()));
+        stores.followed.push(Followed::new(followed));
+        stores.for_removals.push(Followed::new(required));
     }
     stores
 }
@@ -154,6 +156,33 @@ async fn a_later_write_takes_the_place_of_the_earlier() {
     assert_eq!(unseen, [written("a", 7), written("b", 3)]);
     shown.version.send_replace(7);
     assert!(own.are_seen(&key("a"), &stores).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_changes_nothing_holds_a_key_up_only_for_a_while() {
+    let shown = Shown::new(5, 5);
+    let stores = stores(&[&shown]);
+    let own = OwnWrites::new();
+    let refused = Written {
+        effect: Effect::Refused("5".into()),
+        ..written("a", 0)
+    };
+    own.note(&key("a"), vec![refused], &stores);
+    let started = Instant::now();
+    assert!(own.are_seen(&key("a"), &stores).await);
+    assert_eq!((started.elapsed(), shown.lists()), (OWN_WRITES, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_holds_up_a_removal_is_listed_afresh() {
+    let shown = Shown::new(1, 9);
+    let stores = stores(&[&shown]);
+    assert!(!stores.allow_removals(), "it was not current when it was asked");
+    assert_eq!(shown.lists(), 1);
+    assert!(stores.allow_removals());
+    shown.version.send_replace(8);
+    assert!(!stores.allow_removals() && !stores.allow_removals());
+    assert_eq!(shown.lists(), 1, "lists are a minute apart");
 }
 
 #[test]
