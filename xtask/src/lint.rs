@@ -2,6 +2,8 @@
 
 mod crypto;
 mod edges;
+mod limits;
+mod metrics;
 mod proofs;
 mod texts;
 
@@ -31,6 +33,8 @@ pub fn run(_: Args) -> Result<()> {
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
     faults.extend(proofs::check(&run::root(), &metadata)?);
+    faults.extend(metrics::check(&run::root())?);
+    faults.extend(limits::check(&run::root())?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());
         return Ok(());

@@ -13,7 +13,6 @@ use trustplane_process::args::CommonArgs;
 #[derive(Debug, clap::Parser)]
 #[command(
     name = "trustplane-discovery",
-    version,
     after_help = "Every flag is also an environment variable, and a key of the file that --config names. A flag beats \
                   the environment, and the environment beats the file.\n\n\
                   Example:\n  trustplane-discovery --device-name=pico --resource=hsm.j5t.io/picohsm \\\n    \
@@ -29,6 +28,12 @@ pub struct Arguments {
     /// What every process takes
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+impl AsRef<CommonArgs> for Arguments {
+    fn as_ref(&self) -> &CommonArgs {
+        &self.common
+    }
 }
 
 /// What discovery takes.
