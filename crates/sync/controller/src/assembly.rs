@@ -1,7 +1,7 @@
 //! The parts of the capability, put together: for a manager, and for a test that runs it alone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, join_all};
 use kube::Config;
@@ -9,16 +9,15 @@ use tokio_util::sync::CancellationToken;
 use trustplane_kit::controller::{Options, Runner, feed};
 use trustplane_kit::manager::{Context, StartError, Workbench};
 use trustplane_kit::queue::{Lane, Queue};
-use trustplane_kit::watch::{Change, Metadata, Project, Store, Tuning, WatchSpec};
+use trustplane_kit::watch::{Change, Metadata, Stopped, Tuning, WatchSpec};
 use trustplane_plan::{Keep, ObjectRef};
-use trustplane_sync_core::pod::Asks;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
 use trustplane_sync_providers::file::Files;
 use trustplane_sync_providers::{Exchange, Registry};
 
 use crate::args::PolicyMode;
-use crate::asks::PodAsks;
+use crate::asks::{Kept, PodAnnotations, PodRequests};
 use crate::authority::{Accounts, Quotas};
 use crate::complaints::Complaints;
 use crate::ledger::Ledger;
@@ -76,26 +75,22 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         metrics: bench.metrics.clone(),
     };
     let exchange = Exchange::new(registry, Some(Arc::new(doors)), &bench.metrics);
-    let asks = || {
-        let providers = exchange.names();
-        let mut alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
+    let annotated = || {
+        let mut alive = WatchSpec::new(POD, PodAnnotations::default()).fields(ALIVE);
         if let Some(selector) = &pod_selector {
             alive = alive.labels(selector);
         }
         bench.watches.subscribe(within(alive, namespaces.as_deref()))
     };
-    let (pods, pods_again) = (asks(), asks());
+    let (pods, pods_again) = (annotated(), annotated());
     let ours = format!("{MANAGED_BY} in ({})", labels(&settings.managed_by));
     let secrets = WatchSpec::new(SECRET, Metadata(Keep::owned_by(MANAGER))).labels(ours);
     let secrets = bench.watches.subscribe(within(secrets, namespaces.as_deref()));
     let (all_pods, all_secrets) = (pods.store(), secrets.store());
+    let requests = Arc::new(PodRequests::new(all_pods.clone(), exchange.names()));
     let writer = bench.writer(MANAGER);
     let (of_secrets, of_pods) = (bench.queue("sync"), bench.queue("sync-annotations"));
-    let (ledger, accounts, named) = (
-        Ledger::default(),
-        Arc::<Accounts>::default(),
-        Arc::<Named>::default(),
-    );
+    let (ledger, accounts) = (Ledger::default(), Arc::<Accounts>::default());
     let authority = world.authority();
     let controller = Secrets {
         writer: writer.clone(),
@@ -103,7 +98,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         settings,
         fingerprinter: bench.fingerprinter.clone(),
         clock: options.clock.clone(),
-        pods: all_pods.clone(),
+        pods: requests.clone(),
         secrets: all_secrets.clone(),
         ledger: ledger.clone(),
         authority,
@@ -112,7 +107,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         metrics: SyncMetrics::new(&bench.metrics, &ledger, options.clock.clone()),
     };
     let complaints = Complaints {
-        pods: all_pods.clone(),
+        pods: requests.clone(),
         told: Mutex::default(),
     };
     let few = Options {
@@ -127,6 +122,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         options,
     )
     .after_store(&all_pods)
+    .after(all_known(requests.clone()))
     .after_store(&all_secrets);
     let secrets_runner = world
         .awaited_by(secrets_runner)
@@ -135,19 +131,19 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         .after_store(&all_pods)
         .while_leading(bench.leading.clone());
     let concerned = {
-        let (named, accounts) = (named.clone(), accounts);
-        move |change: &Change<Option<Box<Asks>>>| {
+        let requests = requests.clone();
+        move |change: &Change<Kept>| {
             if let Change::Deleted { object, .. } = change {
                 accounts.forget(object);
             }
-            named.concerned(change)
+            requests.hear(change.object())
         }
     };
     let itself = |change: &Change<()>| [change.object().clone()];
-    let pod = |change: &Change<Option<Box<Asks>>>| [change.object().clone()];
+    let pod = |change: &Change<Kept>| [change.object().clone()];
     // A pod cannot start before its Secret is there: it comes before every refresh, and those before what has failed.
-    let urgent = |_: &Change<Option<Box<Asks>>>| Lane::Urgent;
-    let news = heed(exchange.clone(), all_pods, ledger, of_secrets.clone());
+    let urgent = |_: &Change<Kept>| Lane::Urgent;
+    let news = heed(exchange.clone(), requests.clone(), ledger, of_secrets.clone());
     let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
         ("sync-news", Box::pin(news)),
         (
@@ -163,7 +159,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
             Box::pin(feed(pods_again, of_pods, |_| Lane::Normal, pod)),
         ),
     ];
-    feeds.extend(world.feeds(&of_secrets, &named, &exchange));
+    feeds.extend(world.feeds(&of_secrets, &requests, &exchange));
     Assembly {
         secrets: secrets_runner,
         complaints: complaints_runner,
@@ -191,52 +187,21 @@ fn labels(ours: &str) -> String {
     all.into_iter().collect::<Vec<_>>().join(",")
 }
 
+async fn all_known(requests: Arc<PodRequests>) -> Result<(), Stopped> {
+    requests.ready().await
+}
+
 /// Looks at every Secret again of which a provider says that its secret has changed.
-async fn heed(exchange: Exchange, pods: Store<Option<Box<Asks>>>, ledger: Ledger, queue: Queue<ObjectRef>) {
+async fn heed(exchange: Exchange, requests: Arc<PodRequests>, ledger: Ledger, queue: Queue<ObjectRef>) {
     loop {
         let news = exchange.news().await;
-        let mut concerned = BTreeSet::new();
-        pods.for_each(|pod| {
-            let requests = pod.value.iter().flat_map(|asks| asks.requests());
-            let about = requests.filter(|request| news.iter().any(|news| news.is_about(&request.source)));
-            concerned
-                .extend(about.map(|request| {
-                    ObjectRef::new(pod.meta.object.namespace(), request.secret_name.as_str())
-                }));
-        });
+        let concerned: BTreeSet<ObjectRef> = requests
+            .fed_by(|source| news.iter().any(|news| news.is_about(source)))
+            .await;
         for secret in concerned {
             ledger.hear(&secret);
             queue.add(secret, Lane::Normal);
         }
-    }
-}
-
-/// Which Secrets each pod named when it was last heard of: one that it names no more may have a new owner.
-#[derive(Default)]
-pub(crate) struct Named(Mutex<BTreeMap<ObjectRef, Vec<ObjectRef>>>);
-
-impl Named {
-    /// All Secrets that are named, or those of one namespace.
-    pub fn all(&self, namespace: Option<&str>) -> BTreeSet<ObjectRef> {
-        let named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = ObjectRef::new(namespace, "");
-        let of_namespace = named
-            .range(first..)
-            .take_while(|(pod, _)| namespace.is_none() || pod.namespace() == namespace);
-        of_namespace.flat_map(|(_, secrets)| secrets.clone()).collect()
-    }
-
-    fn concerned(&self, change: &Change<Option<Box<Asks>>>) -> BTreeSet<ObjectRef> {
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = match change {
-            Change::Applied { object, .. } => PodAsks::names(&object.meta, &object.value),
-            Change::Deleted { .. } => Vec::new(),
-        };
-        let before = match now.is_empty() {
-            true => named.remove(change.object()),
-            false => named.insert(change.object().clone(), now.clone()),
-        };
-        now.into_iter().chain(before.into_iter().flatten()).collect()
     }
 }
 

@@ -3,20 +3,19 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use trustplane_kit::controller::{Controller, Fault, Look};
-use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, ObjectRef, Plan};
 use trustplane_sync_core::complain::{Told, complain};
-use trustplane_sync_core::pod::{Asks, Pod};
+use trustplane_sync_core::pod::Pod;
 
-use crate::asks::pod;
+use crate::asks::PodRequests;
 
 /// Tells pods what is wrong with their annotation.
 pub(crate) struct Complaints {
-    pub pods: Store<Option<Box<Asks>>>,
+    pub pods: Arc<PodRequests>,
     pub told: Mutex<HashMap<ObjectRef, u64>>,
 }
 
@@ -54,7 +53,7 @@ impl Controller for Complaints {
     }
 
     async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Self::Input>, Never> {
-        let pod = self.pods.get(key).as_ref().and_then(pod);
+        let pod = self.pods.get(key);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match pod {
             Some(pod) => Some((pod, told.get(key).copied())),

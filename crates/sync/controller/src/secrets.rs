@@ -18,14 +18,13 @@ use trustplane_sync_core::claims::Claim;
 use trustplane_sync_core::data::Value;
 use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
 use trustplane_sync_core::fetch::FetchError;
-use trustplane_sync_core::pod::{Asks, Pod};
 use trustplane_sync_core::reason::Reason;
 use trustplane_sync_core::request::Source;
 use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
 use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
 
-use crate::asks::pod;
+use crate::asks::PodRequests;
 use crate::authority::{Accounts, Authority, Quotas};
 use crate::ledger::Ledger;
 use crate::metrics::SyncMetrics;
@@ -40,7 +39,7 @@ pub(crate) struct Secrets {
     pub settings: Settings,
     pub fingerprinter: Fingerprinter,
     pub clock: Arc<dyn Clock>,
-    pub pods: Store<Option<Box<Asks>>>,
+    pub pods: Arc<PodRequests>,
     /// Metadata of those with our label; no value, and nothing of anybody else's.
     pub secrets: Store<()>,
     pub ledger: Ledger,
@@ -89,7 +88,7 @@ impl Controller for Secrets {
     }
 
     async fn gather(&self, key: &ObjectRef, look: &mut Look<Answers>) -> Result<Option<Input>, SyncError> {
-        let mut pods = self.claimants(key);
+        let mut pods = self.pods.claimants(key);
         let known = self.ledger.get(key);
         if pods.is_empty() && known.is_none() {
             return Ok(None);
@@ -153,7 +152,7 @@ impl Controller for Secrets {
 
     fn report(&self, key: &ObjectRef, fault: &Fault<SyncError>) -> Vec<Note> {
         let text = fault.to_string();
-        let pods = self.claimants(key);
+        let pods = self.pods.claimants(key);
         pods.iter()
             .map(|pod| pod.note(Reason::SecretSyncFailed, &text))
             .collect()
@@ -164,15 +163,11 @@ impl Secrets {
     /// How long the pods have waited that find their Secret now.
     fn count_wait(&self, secret: &ObjectRef) {
         let now = self.clock.now();
-        for pod in self.claimants(secret) {
+        for pod in self.pods.claimants(secret) {
             if let Ok(wait) = Duration::try_from(now.duration_since(pod.created)) {
                 self.metrics.waited(wait);
             }
         }
-    }
-
-    fn claimants(&self, key: &ObjectRef) -> Vec<Pod> {
-        self.pods.under(key).iter().filter_map(pod).collect()
     }
 
     /// What is there, as far as the store knows.

@@ -14,7 +14,7 @@ use trustplane_sync_core::policy::Policy;
 use trustplane_sync_providers::Exchange;
 
 use crate::args::PolicyMode;
-use crate::assembly::Named;
+use crate::asks::PodRequests;
 use crate::authority::{Authority, Policies};
 use crate::stores::{Configured, StoreObjects};
 
@@ -61,18 +61,18 @@ impl World {
     pub fn feeds(
         self,
         queue: &Queue<ObjectRef>,
-        named: &Arc<Named>,
+        requests: &Arc<PodRequests>,
         exchange: &Exchange,
     ) -> Vec<(&'static str, BoxFuture<'static, ()>)> {
-        let (of_stores, of_namespaces) = (named.clone(), named.clone());
+        let (of_stores, of_namespaces) = (requests.clone(), requests.clone());
         let exchange = exchange.clone();
         let stores = move |change: &Change<Option<Arc<Configured>>>| {
             if let Change::Deleted { object, .. } = change {
                 exchange.close(object.name());
             }
-            of_stores.all(None)
+            of_stores.secrets(None)
         };
-        let namespaces = move |change: &Change<()>| of_namespaces.all(Some(change.object().name()));
+        let namespaces = move |change: &Change<()>| of_namespaces.secrets(Some(change.object().name()));
         let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
             (
                 "sync-stores",
@@ -84,8 +84,8 @@ impl World {
             ),
         ];
         if let Some(policies) = self.policies {
-            let named = named.clone();
-            let all = move |_: &Change<Arc<Policy>>| named.all(None);
+            let requests = requests.clone();
+            let all = move |_: &Change<Arc<Policy>>| requests.secrets(None);
             feeds.push((
                 "sync-policies",
                 Box::pin(feed(policies, queue.clone(), |_| Lane::Bulk, all)),

@@ -43,6 +43,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::grammar;
     use crate::pod::Asks;
 
     fn pod(annotation: &str) -> Pod {
@@ -52,7 +53,10 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
             workload: Arc::from("Pod/web"),
             service_account: None,
-            asks: Asks::read(annotation, None, &["mock"]),
+            asks: Asks {
+                annotation: Arc::new(grammar::parse(annotation, &["mock"])),
+                force: None,
+            },
         }
     }
 
@@ -84,6 +88,17 @@ mod tests {
             complain(&good, Some(*what)).steps.len(),
             1,
             "mended: nothing to tell, but to remember"
+        );
+    }
+
+    #[test]
+    fn pod_with_a_bomb_of_aliases_is_told_the_rule() {
+        let bomb = format!("x: [&a \"{}\"{}]", "CANARY".repeat(8900), ",*a".repeat(4000));
+        assert!((65_000..=65_536).contains(&bomb.len()));
+        let plan = complain(&pod(&bomb), None);
+        assert_eq!(
+            plan.steps[0].to_string(),
+            "tell Pod shop/web: AnnotationInvalid the annotation must not have YAML anchors or aliases (line 1, column 8)"
         );
     }
 }

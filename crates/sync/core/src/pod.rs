@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use trustplane_plan::{Meta, Note, ObjectRef, Target};
 
-use crate::grammar::{self, Annotation};
+use crate::grammar::Parsed;
 use crate::name::SecretName;
 use crate::reason::{Problem, Reason};
 use crate::request::Request;
@@ -35,11 +35,11 @@ pub struct Pod {
     pub asks: Asks,
 }
 
-/// What a pod asks for: made once from its annotations.
+/// What a pod asks for, from its two annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
     /// The requests, or what is wrong with the whole annotation.
-    pub annotation: Arc<Result<Annotation, Problem>>,
+    pub annotation: Parsed,
     /// The value that forces a sync.
     pub force: Option<Arc<str>>,
 }
@@ -56,14 +56,6 @@ impl Pod {
 }
 
 impl Asks {
-    /// Reads the two annotations of a pod.
-    pub fn read(annotation: &str, force: Option<&str>, providers: &[&str]) -> Self {
-        Self {
-            annotation: Arc::new(grammar::parse(annotation, providers)),
-            force: force.map(Into::into),
-        }
-    }
-
     /// The Secrets that are asked for, each once.
     pub fn secrets(&self) -> BTreeSet<&SecretName> {
         self.requests().map(|request| &request.secret_name).collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use strum::{EnumIter, EnumString, IntoStaticStr, VariantNames};
 
+use crate::key_pattern::KeyPattern;
 use crate::name::SecretName;
 
 /// One request of an annotation.
@@ -57,11 +58,11 @@ pub struct Shape {
     /// Which keys, and under which names.
     pub keys: Keys,
     /// Only keys that one of these matches as a whole.
-    pub include: Vec<String>,
+    pub include: Vec<KeyPattern>,
     /// No key that one of these matches as a whole.
-    pub exclude: Vec<String>,
+    pub exclude: Vec<KeyPattern>,
     /// Patterns and what becomes of a key that one of them matches as a whole: the first that matches counts.
-    pub rename: Vec<(String, String)>,
+    pub rename: Vec<(KeyPattern, String)>,
     /// Refuse what is otherwise mended or left out.
     pub strict: bool,
 }

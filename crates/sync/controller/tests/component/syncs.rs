@@ -6,7 +6,7 @@ use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_providers::{Identity, Principal};
 use trustplane_testkit::{DEADLINE, until};
 
-use crate::stage::{Stage, VALUE};
+use crate::stage::{Stage, VALUE, asking};
 
 #[tokio::test]
 async fn a_pod_finds_its_secret_and_hears_of_it() -> Result<()> {
@@ -83,6 +83,23 @@ async fn a_bad_annotation_is_told_and_costs_no_call() -> Result<()> {
             json!({"annotations": {"jasm.codnod.io/secret-sync": text}}),
         )
         .await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_with_a_bomb_of_aliases_is_told_and_others_are_served() -> Result<()> {
+    let stage = Stage::new("bomb").await?;
+    stage.mock.set("a", VALUE);
+    let bomb = format!("x: [&a \"{}\"{}]", "CANARY".repeat(8900), ",*a".repeat(4000));
+    asking(&stage.sandbox, "bomb", &bomb).await?;
+    let (_instance, _running) = stage.start("one").await?;
+    let event = stage.told("bomb", "AnnotationInvalid").await?;
+    assert_eq!(
+        event.note.as_deref(),
+        Some("the annotation must not have YAML anchors or aliases (line 1, column 8)")
+    );
+    stage.pod("web", "a", "db", "").await?;
     stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
     Ok(())
 }
