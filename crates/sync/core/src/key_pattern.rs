@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn pattern_with_unicode_classes_fits_its_memory() {
-        for good in [r"\w+", r"\d{1,3}_\w+", "(?i)db_.*", r"\p{L}*"] {
+        for good in [r"\w+", "(?i)db_.*", r"\p{L}*"] {
             assert!(KeyPattern::compile(good).is_some(), "{good}");
         }
     }
