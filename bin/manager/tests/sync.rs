@@ -338,6 +338,16 @@ async fn secrets_of_the_namespaces_that_the_admin_offers_are_given_with_consent(
     })
     .await?;
     assert!(stage.secrets().get_opt("closed").await?.is_none());
+    // What the pod is told stands in the log too.
+    let log = running.log()?;
+    let line = log
+        .lines()
+        .find(|line| line.contains("is not offered to this namespace"));
+    let line = line.with_context(|| format!("no line for the failed fetch: {log}"))?;
+    assert!(
+        line.contains("WARN") && line.contains("SecretFetchFailed"),
+        "{line}"
+    );
     running.kill().await
 }
 

@@ -50,6 +50,8 @@ pub enum PolicyMode {
     /// The policies of the cluster; without any, a namespace may have what lies in the folder of its name
     #[default]
     Enforce,
+    /// Every pod may ask for everything, and is told what the policies would deny
+    Audit,
     /// Every pod may ask for everything, as in JASM
     Off,
 }

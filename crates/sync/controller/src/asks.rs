@@ -62,7 +62,7 @@ pub(crate) fn pod(watched: &Arc<Watched<Option<Box<Asks>>>>) -> Option<Pod> {
         object: meta.object.clone(),
         uid: meta.uid.clone(),
         created: meta.created.unwrap_or(Timestamp::UNIX_EPOCH),
-        workload: workload(meta).into(),
+        workload: workload(meta),
         service_account: None,
         asks: asks.clone(),
     })

@@ -65,7 +65,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         registry,
         files,
     } = setup;
-    let world = World::watch(bench, policy);
+    let world = World::watch(bench, policy, namespaces.is_none());
     let doors = Doors {
         stores: world.stores.store(),
         writer: bench.writer(MANAGER),
@@ -242,8 +242,8 @@ impl Named {
 
 /// Starts the capability in a manager.
 pub(crate) fn start(context: &Context, setup: Setup) {
-    if setup.policy == PolicyMode::Off {
-        tracing::warn!("--sync-policy=off: every pod may have every secret that this process can read");
+    if setup.policy != PolicyMode::Enforce {
+        tracing::warn!(mode = ?setup.policy, "--sync-policy: every pod may have every secret that this process can read");
     }
     let Assembly {
         secrets,

@@ -13,6 +13,7 @@ use trustplane_sync_core::complain::{Told, complain};
 use trustplane_sync_core::pod::{Asks, Pod};
 
 use crate::asks::pod;
+use crate::problems::log_problems;
 
 /// Tells pods what is wrong with their annotation.
 pub(crate) struct Complaints {
@@ -66,7 +67,9 @@ impl Controller for Complaints {
     }
 
     fn decide(&self, (pod, told): &Self::Input, _now: Timestamp) -> Plan<Told> {
-        complain(pod, *told)
+        let plan = complain(pod, *told);
+        log_problems(&plan);
+        plan
     }
 
     async fn perform(&self, Told { pod, what }: Told) -> Result<(), Fault<Never>> {

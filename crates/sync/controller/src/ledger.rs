@@ -51,6 +51,12 @@ impl Ledger {
         (since.len(), since.iter().min().copied())
     }
 
+    /// How many Secrets are wanted whose names somebody else's Secrets have.
+    pub fn contested(&self) -> usize {
+        let pages = self.lock();
+        pages.records.values().filter(|record| record.taken).count()
+    }
+
     /// A provider says that a secret of this Secret has changed.
     pub fn hear(&self, secret: &ObjectRef) {
         let mut pages = self.lock();

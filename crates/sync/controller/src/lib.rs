@@ -24,6 +24,7 @@ mod authority;
 mod complaints;
 mod ledger;
 mod metrics;
+mod problems;
 mod secrets;
 mod stores;
 mod world;

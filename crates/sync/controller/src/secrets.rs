@@ -13,7 +13,7 @@ use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
 use trustplane_process::clock::Clock;
-use trustplane_sync_core::adopt::is_free;
+use trustplane_sync_core::adopt::needs_nature;
 use trustplane_sync_core::claims::Claim;
 use trustplane_sync_core::data::Value;
 use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
@@ -29,6 +29,7 @@ use crate::asks::pod;
 use crate::authority::{Accounts, Authority, Quotas};
 use crate::ledger::Ledger;
 use crate::metrics::SyncMetrics;
+use crate::problems::{log_problem, log_problems};
 
 /// The field manager of the capability.
 pub(crate) const MANAGER: &str = "trustplane-sync";
@@ -110,6 +111,7 @@ impl Controller for Secrets {
             record,
             rules,
             news: self.ledger.news(key),
+            contested: self.ledger.contested(),
             looked,
         };
         if look.again || is_taken {
@@ -131,7 +133,9 @@ impl Controller for Secrets {
     }
 
     fn decide(&self, input: &Input, _now: Timestamp) -> Plan<Action> {
-        decide(input, &self.settings, &self.fingerprinter)
+        let plan = decide(input, &self.settings, &self.fingerprinter);
+        log_problems(&plan);
+        plan
     }
 
     fn reads_live(&self) -> bool {
@@ -154,9 +158,12 @@ impl Controller for Secrets {
     fn report(&self, key: &ObjectRef, fault: &Fault<SyncError>) -> Vec<Note> {
         let text = fault.to_string();
         let pods = self.claimants(key);
-        pods.iter()
+        let notes: Vec<Note> = pods
+            .iter()
             .map(|pod| pod.note(Reason::SecretSyncFailed, &text))
-            .collect()
+            .collect();
+        notes.iter().for_each(log_problem);
+        notes
     }
 }
 
@@ -194,17 +201,12 @@ impl Secrets {
         })
     }
 
-    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over:
-    /// the API server sends its values along.
+    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over.
     async fn look_closer(&self, situation: &mut Situation) -> Result<(), WriteError> {
-        let Live::Foreign(stranger) = &situation.live else {
-            return Ok(());
-        };
-        let winners = assess(situation, &self.settings).shares.winners;
-        if winners.is_empty() || is_free(&stranger.meta, &winners).is_err() {
+        if !needs_nature(situation, &self.settings) {
             return Ok(());
         }
-        let found: Option<Found> = self.writer.get_slim(&SECRET, &situation.secret).await?;
+        let found: Option<Shell> = self.writer.get_slim(&SECRET, &situation.secret).await?;
         if let (Live::Foreign(stranger), Some(found)) = (&mut situation.live, found) {
             stranger.nature = Some(Nature {
                 secret_type: found.secret_type,
@@ -226,6 +228,9 @@ impl Secrets {
                 Some(answer) => answer.clone(),
                 None => self.ask_provider(situation, claim).await,
             };
+            if let Err(error) = &answer {
+                tracing::debug!(secret = %situation.secret, path = source.path, "failed to fetch: {error}");
+            }
             (source.clone(), answer)
         });
         join_all(asked).await.into_iter().collect()
@@ -270,13 +275,18 @@ impl Secrets {
     }
 }
 
-/// What is read of a live Secret.
+/// What is read of a Secret that is not ours: no value.
 #[derive(Deserialize)]
-struct Found {
+struct Shell {
     #[serde(rename = "type", default)]
     secret_type: String,
     #[serde(default)]
     immutable: bool,
+}
+
+/// What is read of a Secret that JASM made.
+#[derive(Deserialize)]
+struct Found {
     #[serde(default)]
     data: BTreeMap<String, ByteString>,
     metadata: Bookkeeping,

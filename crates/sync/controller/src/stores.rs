@@ -16,6 +16,7 @@ use trustplane_plan::{Kind, Meta, ObjectRef, Scope};
 use trustplane_process::metrics::Metrics;
 use trustplane_process::outside::Limit;
 use trustplane_sync_core::fetch::FetchError;
+use trustplane_sync_core::path::Home;
 use trustplane_sync_core::situation::StoreView;
 use trustplane_sync_core::state::SECRET;
 use trustplane_sync_providers::aws::{Aws, AwsSettings};
@@ -42,9 +43,15 @@ impl Configured {
             (None, None, Some(_)) => "file",
             (None, None, None) => "mock",
         };
+        let aws = from.aws_secrets_manager.as_ref();
+        let known = |text: &Option<String>| text.as_deref().map(Into::into);
         StoreView {
             provider,
             revision: self.revision.clone(),
+            home: Home {
+                region: aws.and_then(|aws| known(&aws.region)),
+                account: aws.and_then(|aws| known(&aws.account)),
+            },
         }
     }
 }

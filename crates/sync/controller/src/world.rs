@@ -1,5 +1,5 @@
-//! What the admin has set in the cluster: policies, stores and the labels of namespaces. The capability can do without any of
-//! them: a kind that is not served, or that we may not see, counts as empty.
+//! What the admin has set in the cluster: policies, stores and the labels of namespaces. The capability can do without stores
+//! and labels: a kind that is not served, or that we may not see, counts as empty. Policies that cannot be seen deny.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use trustplane_sync_providers::Exchange;
 
 use crate::args::PolicyMode;
 use crate::assembly::Named;
-use crate::authority::{Authority, Policies};
+use crate::authority::{Authority, Policies, PolicyStore};
 use crate::stores::{Configured, StoreObjects};
 
 const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
@@ -23,16 +23,21 @@ const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cl
 /// What the admin has set, as it is watched.
 pub(crate) struct World {
     policies: Option<Subscription<Arc<Policy>>>,
+    policy: PolicyMode,
+    must_be_seen: bool,
     pub stores: Subscription<Option<Arc<Configured>>>,
     namespaces: Subscription<()>,
 }
 
 impl World {
-    pub fn watch(bench: &Workbench, policy: PolicyMode) -> Self {
+    /// `everywhere` tells whether all namespaces are served: then we have the right to see policies, and must.
+    pub fn watch(bench: &Workbench, policy: PolicyMode, everywhere: bool) -> Self {
         let watches = &bench.watches;
         Self {
-            policies: (policy == PolicyMode::Enforce)
+            policies: (policy != PolicyMode::Off)
                 .then(|| watches.subscribe(WatchSpec::new(POLICY, Policies))),
+            policy,
+            must_be_seen: everywhere,
             stores: watches.subscribe(WatchSpec::new(STORE, StoreObjects)),
             namespaces: watches.subscribe(WatchSpec::new(NAMESPACE, Metadata(Keep::default()))),
         }
@@ -40,10 +45,18 @@ impl World {
 
     pub fn authority(&self) -> Authority {
         Authority {
-            policies: self.policies.as_ref().map(Subscription::store),
+            policies: self.policy_store(),
             stores: self.stores.store(),
             namespaces: self.namespaces.store(),
         }
+    }
+
+    fn policy_store(&self) -> Option<PolicyStore> {
+        self.policies.as_ref().map(|policies| PolicyStore {
+            store: policies.store(),
+            is_trial: self.policy == PolicyMode::Audit,
+            must_be_seen: self.must_be_seen,
+        })
     }
 
     /// Nothing is judged before it is known what there is to judge by.
@@ -73,6 +86,7 @@ impl World {
             of_stores.all(None)
         };
         let namespaces = move |change: &Change<()>| of_namespaces.all(Some(change.object().name()));
+        let policy_store = self.policy_store();
         let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
             (
                 "sync-stores",
@@ -83,6 +97,10 @@ impl World {
                 Box::pin(feed(self.namespaces, queue.clone(), |_| Lane::Bulk, namespaces)),
             ),
         ];
+        if let Some(store) = policy_store {
+            let sight = follow_sight(store, queue.clone(), named.clone());
+            feeds.push(("sync-policies-seen", Box::pin(sight)));
+        }
         if let Some(policies) = self.policies {
             let named = named.clone();
             let all = move |_: &Change<Arc<Policy>>| named.all(None);
@@ -92,5 +110,32 @@ impl World {
             ));
         }
         feeds
+    }
+}
+
+/// Whether policies can be seen changes what is allowed, also if none of them changes: all Secrets are looked at again.
+async fn follow_sight(policies: PolicyStore, queue: Queue<ObjectRef>, named: Arc<Named>) {
+    let mut standing = policies.store.standing();
+    let mut known = true;
+    loop {
+        let now = policies.is_known();
+        if now != known {
+            let health = policies.store.health().as_str();
+            match now {
+                true => tracing::info!("policies can be read again"),
+                false => tracing::error!(
+                    health,
+                    "SecretSyncPolicies cannot be read, so every request is denied: install the definition, grant list and \
+                     watch, or run with --sync-policy=off"
+                ),
+            }
+            known = now;
+            for secret in named.all(None) {
+                queue.add(secret, Lane::Bulk);
+            }
+        }
+        if standing.changed().await.is_err() {
+            return;
+        }
     }
 }

@@ -50,7 +50,7 @@ mod tests {
             object: ObjectRef::new(Some("shop"), "web"),
             uid: Arc::from("u"),
             created: Timestamp::UNIX_EPOCH,
-            workload: Arc::from("Pod/web"),
+            workload: "Pod/web".into(),
             service_account: None,
             asks: Asks::read(annotation, None, &["mock"]),
         }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(
             told[..3],
             [
-                "tell Pod shop/web: ProviderUnsupported secrets[1].provider: is not supported; supported are mock",
+                "tell Pod shop/web: ProviderUnsupported secrets[1].provider: x is not supported; supported are mock",
                 "tell Pod shop/web: AnnotationInvalid secrets[2].provider: is required",
                 "tell Pod shop/web: AnnotationInvalid unknown fields are ignored: color",
             ]

@@ -74,9 +74,13 @@ pub fn policy(bytes: &[u8]) {
         let all: Vec<_> = effects.iter().map(of).collect();
         Rules::of(&all, namespace, None)
     };
-    let allowed = policies(&[Effect::Allow]).judge(requester, &request);
-    assert!(policies(&[Effect::Deny]).judge(requester, &request).is_err());
-    let both = policies(&[Effect::Allow, Effect::Deny]).judge(requester, &request);
+    let allowed = policies(&[Effect::Allow]).judge(requester, &request, None);
+    assert!(
+        policies(&[Effect::Deny])
+            .judge(requester, &request, None)
+            .is_err()
+    );
+    let both = policies(&[Effect::Allow, Effect::Deny]).judge(requester, &request, None);
     assert!(allowed.is_err() || both.is_err(), "a denial must win");
     if let Err(problem) = &allowed {
         is_presentable(problem);

@@ -186,16 +186,19 @@ fn is_field(name: &str) -> bool {
     FIELDS.contains(&name)
 }
 
-/// The names of unknown fields are shown if they look like names; anything else may be a value in the wrong place.
 fn note_unknown(fields: &[(String, Node)], prefix: &str, unknown: &mut Vec<String>) {
     for (name, _) in fields.iter().filter(|(name, _)| !is_field(name)) {
-        let is_name = name.len() <= 32
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-        let shown = if is_name { name } else { "(a name that is none)" };
-        unknown.push(format!("{prefix}{shown}"));
+        unknown.push(format!("{prefix}{}", shown_name(name)));
     }
+}
+
+/// A name that nobody knows is shown if it looks like a name; anything else may be a value in the wrong place.
+fn shown_name(name: &str) -> &str {
+    let is_name = name.len() <= 32
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if is_name { name } else { "(a name that is none)" }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub struct Shaped {
     pub data: Data,
     /// Keys that were asked for and are not there.
     pub missing: Vec<String>,
+    /// The keys of the secret that the content was made from: policies judge these, because the requester chooses the others.
+    pub sources: Vec<String>,
 }
 
 /// Makes the content of a Secret of this type. On an error nothing may be written: the last good content stays.
@@ -40,9 +42,14 @@ pub fn shape(payload: &Payload, shape: &Shape, secret_type: &str) -> Result<Shap
             false => key_missing(&missing),
         });
     }
+    let sources = chosen.iter().map(|entry| entry.source.clone()).collect();
     let data = check(chosen, shape.strict)?;
     types::check(&data, secret_type).map_err(unusable)?;
-    Ok(Shaped { data, missing })
+    Ok(Shaped {
+        data,
+        missing,
+        sources,
+    })
 }
 
 /// What is told when keys are missing: a warning, or a refusal if the request is strict.
@@ -83,19 +90,39 @@ fn read(payload: &Payload, shape: &Shape) -> Result<Fields, Problem> {
     }
 }
 
-type Chosen = Vec<(String, Option<Value>)>;
+type Chosen = Vec<Entry>;
+
+/// A key on its way into the Secret.
+struct Entry {
+    /// Its name in the secret.
+    source: String,
+    /// Its name in the Secret.
+    key: String,
+    value: Option<Value>,
+}
 
 /// The keys that were asked for, under the names that were asked for, and those that are missing.
 fn choose(fields: Fields, keys: &Keys) -> (Chosen, Vec<String>) {
     let wanted: Vec<(&String, &String)> = match keys {
-        Keys::All => return (fields.into_iter().collect(), Vec::new()),
+        Keys::All => {
+            let entry = |(key, value): (String, _)| Entry {
+                source: key.clone(),
+                key,
+                value,
+            };
+            return (fields.into_iter().map(entry).collect(), Vec::new());
+        }
         Keys::Map(map) => map.iter().map(|(target, source)| (target, source)).collect(),
         Keys::List(list) => list.iter().map(|key| (key, key)).collect(),
     };
     let (mut chosen, mut missing) = (Chosen::new(), Vec::new());
     for (target, source) in wanted {
         match fields.get(source) {
-            Some(value) => chosen.push((target.clone(), value.clone())),
+            Some(value) => chosen.push(Entry {
+                source: source.clone(),
+                key: target.clone(),
+                value: value.clone(),
+            }),
             None => missing.push(source.clone()),
         }
     }
@@ -108,7 +135,7 @@ fn filter(chosen: Chosen, shape: &Shape) -> Result<Chosen, Problem> {
         (include.is_empty() || include.iter().any(|pattern| pattern.is_match(key)))
             && !exclude.iter().any(|pattern| pattern.is_match(key))
     };
-    Ok(chosen.into_iter().filter(|(key, _)| is_wanted(key)).collect())
+    Ok(chosen.into_iter().filter(|entry| is_wanted(&entry.key)).collect())
 }
 
 fn rename(chosen: Chosen, shape: &Shape) -> Result<Chosen, Problem> {
@@ -125,7 +152,10 @@ fn rename(chosen: Chosen, shape: &Shape) -> Result<Chosen, Problem> {
     };
     Ok(chosen
         .into_iter()
-        .map(|(key, value)| (new_name(key), value))
+        .map(|entry| Entry {
+            key: new_name(entry.key),
+            ..entry
+        })
         .collect())
 }
 
@@ -141,7 +171,7 @@ fn whole(pattern: &str) -> Result<Regex, Problem> {
 fn check(chosen: Chosen, strict: bool) -> Result<Data, Problem> {
     let mut data = Data::new();
     let mut seen = BTreeSet::new();
-    for (key, value) in chosen {
+    for Entry { key, value, .. } in chosen {
         if !is_data_key(&key) {
             return Err(unusable(format!("the key {} {KEY_RULE}", shown(&key))));
         }

@@ -42,7 +42,7 @@ pub fn rules() -> Rules {
 
 /// The capability in this process, serving the namespace that its configuration names.
 pub fn alone(mock: &Mock) -> InProcess {
-    play(setup(PolicyMode::Off, mock, None), Options::default())
+    play(setup(PolicyMode::Off, mock, None), Options::default(), false)
 }
 
 fn setup(policy: PolicyMode, mock: &Mock, files: Option<Arc<Files>>) -> Setup {
@@ -59,10 +59,10 @@ fn setup(policy: PolicyMode, mock: &Mock, files: Option<Arc<Files>>) -> Setup {
     }
 }
 
-fn play(setup: Setup, options: Options) -> InProcess {
+fn play(setup: Setup, options: Options, everywhere: bool) -> InProcess {
     InProcess::new(move |config| {
         let setup = Setup {
-            namespaces: Some(vec![config.default_namespace.clone()]),
+            namespaces: (!everywhere).then(|| vec![config.default_namespace.clone()]),
             ..setup.clone()
         };
         let options = Options {
@@ -84,6 +84,8 @@ pub struct Stage {
     pub looks: Looks,
     /// How many Secrets are worked on at once.
     pub workers: usize,
+    /// Whether all namespaces are served: only on a control plane of its own.
+    pub everywhere: bool,
     /// Where stores of files may read.
     pub files: TempDir,
 }
@@ -122,6 +124,7 @@ impl Stage {
             policy,
             looks: Looks::default(),
             workers: Options::default().workers,
+            everywhere: false,
             files: tempfile::tempdir()?,
         })
     }
@@ -139,7 +142,8 @@ impl Stage {
             clock: Arc::new(self.looks.clone()),
             ..Options::default()
         };
-        Ok(play(setup(self.policy, &self.mock, Some(files)), options))
+        let setup = setup(self.policy, &self.mock, Some(files));
+        Ok(play(setup, options, self.everywhere))
     }
 
     /// Starts it with a proxy before the API server.

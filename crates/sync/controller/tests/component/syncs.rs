@@ -154,6 +154,18 @@ async fn replicas_share_one_call() -> Result<()> {
 }
 
 #[tokio::test]
+async fn every_pod_is_told_that_its_secret_is_there() -> Result<()> {
+    let (stage, _instance, _running) = Stage::synced("greeted").await?;
+    for n in 0..10 {
+        stage.pod(&format!("web-{n}"), "a", "db", "").await?;
+    }
+    for n in 0..10 {
+        stage.told(&format!("web-{n}"), "SecretSyncSuccess").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_provider_that_goes_by_accounts_is_asked_on_behalf_of_the_pods_own() -> Result<()> {
     let stage = Stage::new("accounts").await?;
     stage.mock.set("a", VALUE);

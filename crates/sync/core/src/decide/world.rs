@@ -40,7 +40,7 @@ pub(super) fn pod(name: &str, created: i64, fields: &str) -> Pod {
         object: ObjectRef::new(Some("shop"), name),
         uid: format!("uid-{name}").into(),
         created: at(created),
-        workload: format!("Deployment/{name}").into(),
+        workload: format!("Deployment/{name}").as_str().into(),
         service_account: None,
         asks: asks(fields, None),
     }
@@ -57,6 +57,7 @@ pub(super) struct World {
     pub rules: Rules,
     pub stores: Stores,
     pub news: u64,
+    pub contested: usize,
     /// What the API server holds, with the field sets of managers.
     body: Json,
     versions: u32,
@@ -74,9 +75,10 @@ impl World {
             answer: Ok(r#"{"user":"u","password":"p"}"#),
             inherited: None,
             settings: settings(),
-            rules: Rules::Off,
+            rules: Rules::off(),
             stores: Stores::new(),
             news: 0,
+            contested: 1,
             body: Json::Null,
             versions: 1,
             asked: 0,
@@ -118,6 +120,7 @@ impl World {
             rules: self.rules.clone(),
             stores: self.stores.clone(),
             news: self.news,
+            contested: self.contested,
             looked: at(second),
         };
         let assessment = assess(&situation, &self.settings);

@@ -7,11 +7,12 @@ use jiff::SignedDuration;
 use regex::RegexBuilder;
 use strum::VariantNames;
 
-use super::{LONGEST_PATH, field, invalid};
+use super::{LONGEST_PATH, field, invalid, shown_name};
 use crate::document::Node;
 use crate::name::{KEY_RULE, SUBDOMAIN_RULE, SecretName, is_data_key};
 use crate::reason::{Problem, Reason};
 use crate::request::{Format, Keys, OnMissing, Request, Shape, Source};
+use crate::types;
 
 /// The most patterns or keys of one field.
 const MOST_ENTRIES: usize = 256;
@@ -72,8 +73,9 @@ impl<'a> Fields<'a> {
             && !providers.contains(&provider.as_str())
         {
             let text = format!(
-                "{}provider: is not supported; supported are {}",
+                "{}provider: {} is not supported; supported are {}",
                 self.prefix,
+                shown_name(provider),
                 providers.join(", ")
             );
             return Err(Problem::lasting(Reason::ProviderUnsupported, text));
@@ -215,9 +217,11 @@ impl<'a> Fields<'a> {
         if text.len() > 253 || !text.chars().all(allowed) {
             return Err(self.wrong("type", "must be the type of a Secret, such as kubernetes.io/tls"));
         }
-        // Kubernetes itself gives meaning to these, and power: nobody gets them from an annotation.
-        if text == "kubernetes.io/service-account-token" || text.starts_with("bootstrap.kubernetes.io/") {
-            return Err(self.wrong("type", "must not be a type that is a credential of the cluster"));
+        if types::is_reserved(&text) {
+            return Err(self.wrong(
+                "type",
+                "must not be a type that is a credential of the cluster or a release of Helm",
+            ));
         }
         Ok(text)
     }

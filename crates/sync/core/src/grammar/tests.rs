@@ -222,6 +222,10 @@ fn each_wrong_field_is_named_with_its_rule() {
             "type: must not be a type that is a credential",
         ),
         (
+            "type: helm.sh/release.v1",
+            "type: must not be a type that is a credential",
+        ),
+        (
             "type: bootstrap.kubernetes.io/token",
             "type: must not be a type that is a credential",
         ),
@@ -252,7 +256,7 @@ fn an_unknown_provider_is_answered_with_those_that_exist() {
     assert_eq!(problem.reason, Reason::ProviderUnsupported);
     assert_eq!(
         problem.text,
-        "secrets[0].provider: is not supported; supported are aws-secretsmanager, env, mock"
+        "secrets[0].provider: vault is not supported; supported are aws-secretsmanager, env, mock"
     );
 }
 
