@@ -464,6 +464,28 @@ fn the_guard_of_secrets_excepts_those_that_the_process_keeps_by_their_names() {
 }
 
 #[test]
+fn the_guard_lets_a_process_take_over_only_what_consents() {
+    let consented = |values: &[&str]| {
+        let objects = objects(values);
+        let guard = find(
+            &objects,
+            "ValidatingAdmissionPolicy/tp-trustplane-manager-secrets",
+        );
+        let variables = guard["spec"]["variables"].as_array().unwrap();
+        let found = |name: &str| {
+            let variable = variables.iter().find(|variable| variable["name"] == name);
+            variable.unwrap()["expression"].as_str().unwrap().to_owned()
+        };
+        assert!(found("wasFree").contains("variables.consented"));
+        found("consented")
+    };
+    let expression = consented(&[]);
+    let named = r#"oldObject.metadata.annotations['trustplane.io/adopt-by'] in ["mirror"]"#;
+    assert!(expression.ends_with(named), "{expression}");
+    assert_eq!(consented(&["secretGuard.adoptByPolicy=true"]), "true");
+}
+
+#[test]
 fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
     let objects = product(&[
         "capabilities.hsm.namespaces={tokens}",
