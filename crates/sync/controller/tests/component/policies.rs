@@ -108,16 +108,16 @@ async fn policies_decide_and_a_change_of_them_counts_at_once() -> Result<()> {
 
 #[tokio::test]
 async fn policies_that_may_not_be_read_deny_until_they_may() -> Result<()> {
-    let mut stage = Stage::on(ControlPlane::own().await?, "unseen", PolicyMode::Enforce).await?;
-    let path = format!("{}/db", stage.sandbox.namespace());
-    stage.mock.set(&path, VALUE);
-    stage.everywhere = true;
     let mut blind = rules();
     for rule in &mut blind.cluster {
         let resources = rule.resources.iter_mut();
         resources.for_each(|names| names.retain(|name| name != "secretsyncpolicies"));
     }
-    stage.account = stage.sandbox.apply_rbac("blind", &blind).await?;
+    let plane = ControlPlane::own().await?;
+    let mut stage = Stage::with(plane, "unseen", PolicyMode::Enforce, &blind).await?;
+    stage.everywhere = true;
+    let path = format!("{}/db", stage.sandbox.namespace());
+    stage.mock.set(&path, VALUE);
     let (_instance, _running) = stage.start("first").await?;
     stage.pod("own", &path, "own", "").await?;
     stage
@@ -135,7 +135,7 @@ async fn policies_that_may_not_be_read_deny_until_they_may() -> Result<()> {
     let binding = json!({
         "metadata": {"name": "sight"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sight"},
-        "subjects": [{"kind": "ServiceAccount", "name": "blind", "namespace": stage.sandbox.namespace()}],
+        "subjects": [{"kind": "ServiceAccount", "name": "sync", "namespace": stage.sandbox.namespace()}],
     });
     let client = stage.sandbox.client();
     let roles: Api<ClusterRole> = Api::all(client.clone());

@@ -114,9 +114,19 @@ impl Stage {
 
     /// A stage with the kinds of the capability.
     pub async fn on(plane: Arc<ControlPlane>, name: &str, policy: PolicyMode) -> Result<Self> {
+        Self::with(plane, name, policy, &rules()).await
+    }
+
+    /// A stage whose account, `sync`, has these rights.
+    pub async fn with(
+        plane: Arc<ControlPlane>,
+        name: &str,
+        policy: PolicyMode,
+        rules: &Rules,
+    ) -> Result<Self> {
         plane.install(&kinds()).await?;
         let sandbox = Sandbox::on(plane, name).await?;
-        let account = sandbox.apply_rbac("sync", &rules()).await?;
+        let account = sandbox.apply_rbac("sync", rules).await?;
         Ok(Self {
             sandbox,
             account,
