@@ -7,6 +7,7 @@
 //! - [`proxy`]: faults between a client and the API server, scripted by the test.
 //! - [`crash`]: a crash at every write, of a controller in this process or of a real binary.
 //! - [`canary`]: secret values, planted and searched for.
+//! - [`Log`]: everything that this process logs, to search for values.
 //! - [`Door`]: what the API server lets in and what it refuses.
 //! - [`Moto`]: AWS, as far as its secrets and identities go.
 //!
@@ -17,6 +18,7 @@ pub mod audit;
 pub mod canary;
 pub mod crash;
 mod door;
+mod log;
 mod moto;
 mod plane;
 mod process;
@@ -28,6 +30,7 @@ mod webhook;
 
 pub use account::{Account, Credentials, Instance};
 pub use door::Door;
+pub use log::Log;
 pub use moto::{AccessKey, Moto, READER, element};
 pub use plane::ControlPlane;
 pub use process::{Process, Program};
