@@ -20,6 +20,7 @@ mod fence;
 mod finalizer;
 mod key;
 mod lease;
+mod read;
 mod refusal;
 mod status;
 mod watch_faults;
