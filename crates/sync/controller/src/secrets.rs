@@ -14,13 +14,12 @@ use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
 use trustplane_process::clock::Clock;
 use trustplane_sync_core::adopt::is_free;
-use trustplane_sync_core::claims::Claim;
+use trustplane_sync_core::claims::{Asked, Claim};
 use trustplane_sync_core::data::Value;
 use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::pod::{Asks, Pod};
 use trustplane_sync_core::reason::Reason;
-use trustplane_sync_core::request::Source;
 use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
 use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
@@ -74,21 +73,25 @@ impl Classified for SyncError {
     }
 }
 
-/// Answers that came before a write met something that was not seen: they are used once more, and then dropped.
-pub(crate) type Answers = BTreeMap<Source, Answer>;
+/// What providers answered.
+type Answers = BTreeMap<Asked, Answer>;
+
+/// Answers that came before a write met something that was not seen: they are used once more, and then dropped. Each counts only
+/// for the pod that asked, and for the revision of the store that its request was judged with.
+pub(crate) type Held = BTreeMap<(Asked, Question), Answer>;
 
 impl Controller for Secrets {
     type Key = ObjectRef;
     type Input = Input;
     type Action = Action;
     type Error = SyncError;
-    type Held = Answers;
+    type Held = Held;
 
     fn name(&self) -> &'static str {
         "sync"
     }
 
-    async fn gather(&self, key: &ObjectRef, look: &mut Look<Answers>) -> Result<Option<Input>, SyncError> {
+    async fn gather(&self, key: &ObjectRef, look: &mut Look<Held>) -> Result<Option<Input>, SyncError> {
         let mut pods = self.claimants(key);
         let known = self.ledger.get(key);
         if pods.is_empty() && known.is_none() {
@@ -119,8 +122,11 @@ impl Controller for Secrets {
         let assessment = assess(&situation, &self.settings);
         let (mut answers, mut inherited) = (Answers::new(), None);
         if assessment.cause.is_some() {
-            answers = self.ask(&situation, &assessment.shares.winners, &look.held).await;
-            look.held.clone_from(&answers);
+            look.held = self.ask(&situation, &assessment.shares.winners, &look.held).await;
+            let held = look.held.iter();
+            answers = held
+                .map(|((asked, _), answer)| (asked.clone(), answer.clone()))
+                .collect();
             inherited = self.inherited(&situation).await?;
         }
         Ok(Some(Input {
@@ -214,36 +220,30 @@ impl Secrets {
         Ok(())
     }
 
-    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Answers) -> Answers {
-        // The first of those that want the same speaks for them.
-        let sources: BTreeMap<&Source, &Claim<'_>> = winners
+    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Held) -> Held {
+        let questions: BTreeMap<(Asked, Question), &Claim<'_>> = winners
             .iter()
-            .rev()
-            .map(|winner| (&winner.request.source, winner))
+            .map(|winner| ((winner.asked(), question(situation, winner)), winner))
             .collect();
-        let asked = sources.into_iter().map(|(source, claim)| async move {
-            let answer = match held.get(source) {
+        let asked = questions.into_iter().map(|(key, claim)| async move {
+            let answer = match held.get(&key) {
                 Some(answer) => answer.clone(),
-                None => self.ask_provider(situation, claim).await,
+                None => self.ask_provider(situation, claim, &key.1).await,
             };
-            (source.clone(), answer)
+            (key, answer)
         });
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>) -> Answer {
-        let source = &claim.request.source;
+    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>, question: &Question) -> Answer {
         let namespace = situation.secret.namespace().unwrap_or_default();
         if let Some(quota) = situation.rules.quota() {
             self.quotas
                 .take(namespace, quota, situation.looked)
                 .map_err(|retry_after| FetchError::OverQuota { retry_after })?;
         }
-        let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
-        let revision = store.map(|store| &store.revision);
-        let question = Question::of(source, namespace, revision);
         self.exchange
-            .ask(&question, self.accounts.asking(claim.pod, &self.writer))
+            .ask(question, self.accounts.asking(claim.pod, &self.writer))
             .await
     }
 
@@ -268,6 +268,14 @@ impl Secrets {
                 .collect(),
         }))
     }
+}
+
+/// The question that a claim comes to, of its store as it was judged.
+fn question(situation: &Situation, claim: &Claim<'_>) -> Question {
+    let source = &claim.request.source;
+    let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
+    let namespace = situation.secret.namespace().unwrap_or_default();
+    Question::of(source, namespace, store.map(|store| &store.revision))
 }
 
 /// What is read of a live Secret.

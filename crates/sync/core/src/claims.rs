@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::pod::Pod;
-use crate::request::Request;
+use crate::request::{Request, Source};
 
 /// A request of a pod for the Secret in question.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +21,25 @@ pub struct Claim<'a> {
     pub index: usize,
     /// The request.
     pub request: &'a Request,
+}
+
+/// What a pod asks for. The answer counts for this pod alone: a provider may give the service account of another pod something
+/// else, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    source: Source,
+    /// The uid of the pod, whose service account never changes.
+    pod: Arc<str>,
+}
+
+impl Claim<'_> {
+    /// What is asked of a provider because of this claim.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            source: self.request.source.clone(),
+            pod: self.pod.uid.clone(),
+        }
+    }
 }
 
 /// How a Secret is shared out.
@@ -203,6 +222,22 @@ mod tests {
             pod("b", "Deployment/b", 2, "path: p, keys: [x]"),
         ];
         assert_eq!(shared(&pods, None), (texts(["p"]), texts(["b"])));
+    }
+
+    #[test]
+    fn an_answer_for_one_pod_is_none_for_another() {
+        let pods = [
+            pod("a", "Deployment/a", 1, "path: p, keys: [x], merge: true"),
+            pod("b", "Deployment/b", 2, "path: p, keys: [y], merge: true"),
+        ];
+        let asked = |pods: &[Pod]| -> Vec<Asked> {
+            let shares = share(claims(pods, "s"), None);
+            shares.winners.iter().map(Claim::asked).collect()
+        };
+        let both = asked(&pods);
+        assert_eq!(both.len(), 2);
+        assert_ne!(both[0], both[1], "their service accounts may differ");
+        assert_eq!(asked(&pods[..1]), both[..1], "the next look asks the same");
     }
 
     #[test]

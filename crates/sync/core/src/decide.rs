@@ -16,11 +16,11 @@ use trustplane_plan::{
 
 use crate::adopt::may_adopt;
 use crate::beat::{Beat, until};
-use crate::claims::Claim;
+use crate::claims::{Asked, Claim};
 use crate::data::Data;
 use crate::fetch::{FetchError, Fetched, Lease};
 use crate::reason::{Problem, Reason, Retry};
-use crate::request::{OnMissing, Source};
+use crate::request::OnMissing;
 use crate::shape::{Shaped, key_missing, shape};
 use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess};
 use crate::state::{
@@ -40,7 +40,7 @@ pub struct Input {
     /// What was known before.
     pub situation: Situation,
     /// What providers said, if they were asked.
-    pub answers: BTreeMap<Source, Result<Arc<Fetched>, FetchError>>,
+    pub answers: BTreeMap<Asked, Result<Arc<Fetched>, FetchError>>,
     /// What JASM put into a Secret of its own, if it has to be compared.
     pub inherited: Option<Inherited>,
 }
@@ -169,7 +169,7 @@ impl Decision<'_> {
         let mut made = Made::default();
         for claim in &assessment.shares.winners {
             let request = claim.request;
-            let fetched = match input.answers.get(&request.source) {
+            let fetched = match input.answers.get(&claim.asked()) {
                 Some(Ok(fetched)) => fetched,
                 Some(Err(error)) => {
                     return Err(Failure {

@@ -1,6 +1,11 @@
 //! From the annotation to the Secret.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::json;
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_providers::{Identity, Principal};
@@ -168,5 +173,35 @@ async fn a_provider_that_goes_by_accounts_is_asked_on_behalf_of_the_pods_own() -
     let asked: Vec<_> = stage.mock.calls().concat();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0].on_behalf_of, account);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pods_of_two_accounts_that_share_a_secret_do_not_share_an_answer() -> Result<()> {
+    let stage = Stage::new("two-accounts").await?;
+    stage.mock.set("a", VALUE);
+    stage.mock.decide_by(Identity::ServiceAccount);
+    let accounts: Api<ServiceAccount> = stage.sandbox.api();
+    let other = serde_json::from_value(json!({"metadata": {"name": "other"}}))?;
+    accounts.create(&PostParams::default(), &other).await?;
+    stage.pod("web", "a", "db", "merge: true\nkeys: [user]\n").await?;
+    let asks = "provider: mock\npath: a\nsecretName: db\nmerge: true\nkeys: [password]\n";
+    let job = json!({
+        "metadata": {"name": "job", "annotations": {"jasm.codnod.io/secret-sync": asks}},
+        "spec": {"serviceAccountName": "other", "containers": [{"name": "main", "image": "none"}]},
+    });
+    stage
+        .pods()
+        .create(&PostParams::default(), &serde_json::from_value(job)?)
+        .await?;
+    let (_instance, _running) = stage.start("first").await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    let asked: BTreeSet<_> = stage.mock.calls().concat().into_iter().collect();
+    let accounts: Vec<_> = asked.iter().map(|locator| &locator.on_behalf_of).collect();
+    let account = |name: &str| Principal::ServiceAccount {
+        namespace: stage.sandbox.namespace().to_owned(),
+        name: name.into(),
+    };
+    assert_eq!(accounts, [&account("default"), &account("other")]);
     Ok(())
 }

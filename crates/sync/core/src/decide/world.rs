@@ -136,7 +136,7 @@ impl World {
                         }),
                     })
                 });
-                answers.insert(claim.request.source.clone(), answer);
+                answers.insert(claim.asked(), answer);
             }
         }
         let input = Input {
