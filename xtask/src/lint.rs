@@ -3,6 +3,7 @@
 mod crypto;
 mod edges;
 mod proofs;
+mod reads;
 mod texts;
 
 use anyhow::{Result, bail};
@@ -30,6 +31,7 @@ pub fn run(_: Args) -> Result<()> {
     let mut faults = edges::check(&graph);
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
+    faults.extend(reads::check(&run::root())?);
     faults.extend(proofs::check(&run::root(), &metadata)?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());
