@@ -83,7 +83,6 @@ impl Stage {
         let numbers = r#"[{"vendor":"20a0","product":"4230"}]"#;
         Program::new(env!("CARGO_BIN_EXE_trustplane-discovery"))
             .arg("--device-name=pico")
-            .arg("--resource=hsm.j5t.io/picohsm")
             .arg(format!(r#"--selection={{"usb":{numbers},"maxDevices":{most}}}"#))
             .arg("--node-name=n1")
             .arg(format!("--pod-uid={}", pod.metadata.uid.context("it has a uid")?))

@@ -492,3 +492,37 @@ fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
     let none = product(&["networkPolicy.enabled=false"]);
     assert!(none.iter().all(|object| object["kind"] != "NetworkPolicy"));
 }
+
+#[test]
+fn tokens_are_for_agents_and_for_those_whom_the_values_list() {
+    let users = |values: &[&str]| {
+        let objects = product(values);
+        let policy = find(&objects, "ValidatingAdmissionPolicy/tokens.hsm.j5t.io");
+        let variables = policy["spec"]["variables"].as_array().unwrap();
+        let users = variables
+            .iter()
+            .find(|variable| variable["name"] == "users")
+            .unwrap();
+        users["expression"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(users(&[]), "'home/hsm-agent-*'.split(',')");
+    let listed = [
+        "capabilities.hsm.namespaces={tokens,lab}",
+        "hsm.tokenUsers={apps/signer,ci/*}",
+    ];
+    assert_eq!(
+        users(&listed),
+        "'tokens/hsm-agent-*,lab/hsm-agent-*,apps/signer,ci/*'.split(',')"
+    );
+    let types = |values: &[&str]| {
+        let objects = product(values);
+        argument(
+            find(&objects, "Deployment/tp-trustplane-manager"),
+            "--hsm-offer-types",
+        )
+    };
+    assert_eq!(types(&[]), None);
+    assert_eq!(types(&["hsm.offerTypes=true"]).as_deref(), Some(""));
+    let refused = render(&Chart::of_the_product().unwrap(), &["hsm.tokenUsers={apps'}"]).unwrap();
+    assert!(refused.err.contains("tokenUsers"), "{refused:?}");
+}

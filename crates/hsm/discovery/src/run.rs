@@ -106,7 +106,7 @@ async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(
     let plugin = Plugin {
         dir: told.plugin_dir.clone(),
         dev: told.dev_host_path.trim_end_matches('/').to_owned(),
-        resource: told.resource.clone(),
+        type_resource: told.type_resource.clone(),
         node: told.node_name.clone(),
         owner: format!("{}_{}_{}", told.pod_namespace, told.device_name, told.pod_uid),
         check: Plugin::CHECK,
