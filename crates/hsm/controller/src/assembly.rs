@@ -84,6 +84,14 @@ fn runner<C: Controller<Key = ObjectRef>>(
         .after_store(&world.pods)
         .after_store(&world.records);
     let runner = world.parts.iter().fold(runner, Runner::after_store);
+    // An outage ends for one watch after the other: what is removed was not seen by a watch that has yet to catch up.
+    let runner = runner
+        .removals_rest_on(&world.devices)
+        .removals_rest_on(&world.pools)
+        .removals_rest_on(&world.daemon_sets)
+        .removals_rest_on(&world.pods)
+        .removals_rest_on(&world.records);
+    let runner = world.parts.iter().fold(runner, Runner::removals_rest_on);
     runner.while_leading(bench.leading.clone())
 }
 
@@ -107,7 +115,8 @@ pub(crate) async fn start(context: &Context, setup: Setup) -> Result<(), StartEr
             stop.run_until_cancelled(feed).await;
         });
     }
-    context.spawn("hsm-pki", pki.run(context.leading.clone(), context.stop()));
+    let followed = pki.run(&context.watches, context.leading.clone(), context.stop());
+    context.spawn("hsm-pki", followed);
     let (readiness, liveness, state) = (&context.readiness, &context.liveness, &context.state);
     let devices = devices.report_to(readiness, liveness, state);
     context.spawn("hsm-devices", devices.run(context.stop()));
@@ -142,12 +151,13 @@ pub async fn run_alone(
     }
     let stop = CancellationToken::new();
     let feeds = join_all(feeds.into_iter().map(|(_, feed)| feed));
+    let followed = Box::pin(pki.run(&bench.watches, bench.leading.clone(), stop.clone()));
     tokio::select! {
         ended = devices.run(stop.clone()) => Ok(ended?),
         ended = pools.run(stop.clone()) => Ok(ended?),
         ended = agents.run(stop.clone()) => Ok(ended?),
         _ = feeds => Err("the feeds ended".into()),
-        () = pki.run(bench.leading.clone(), stop.clone()) => Err("the keeper of certificates ended".into()),
+        () = followed => Err("the keeper of certificates ended".into()),
         () = publisher.run(stop.clone()) => Err("the publisher of events ended".into()),
     }
 }

@@ -172,7 +172,11 @@ impl Election {
         }
         if let Some(until) = self.elector.leads_until(now) {
             self.fence.open_until(until);
-            if !self.leading.send_replace(true) {
+            // Not with each renewal: whoever follows this would look every few seconds for nothing.
+            if self
+                .leading
+                .send_if_modified(|leads| !std::mem::replace(leads, true))
+            {
                 tracing::info!(lease = self.name, "leading");
             }
         }
@@ -234,7 +238,7 @@ impl Election {
 
     fn stop(&self) {
         self.fence.close();
-        if self.leading.send_replace(false) {
+        if self.leading.send_if_modified(std::mem::take) {
             tracing::info!(lease = self.name, "no longer leading");
         }
     }

@@ -59,6 +59,24 @@ async fn account(sandbox: &Sandbox) -> Result<Account> {
     sandbox.apply_rbac("candidate", &rules).await
 }
 
+/// Whoever follows leadership looks at what it means to them each time that they are told.
+#[tokio::test]
+async fn leadership_is_told_when_it_changes_and_not_with_each_renewal() -> Result<()> {
+    let sandbox = Sandbox::new("renewals").await?;
+    let instance = account(&sandbox).await?.instance("first").await?;
+    let mut first = Candidate::start(&instance, sandbox.namespace(), Timing::for_lease(5))?;
+    first.leads(true).await?;
+    let leases: Api<Lease> = sandbox.api();
+    let mut renewed = None;
+    for _ in 0..3 {
+        let time = |lease: &Lease| lease.spec.as_ref()?.renew_time.clone();
+        let later = wait_for_some(&leases, NAME, DEADLINE, |lease| time(lease) > renewed).await?;
+        renewed = time(&later);
+    }
+    assert!(!first.leading.has_changed()?);
+    first.leave().await
+}
+
 #[tokio::test]
 async fn a_lease_that_is_given_back_is_taken_long_before_it_would_have_ended() -> Result<()> {
     let sandbox = Sandbox::new("handover").await?;
