@@ -222,7 +222,7 @@ async fn tied(
     };
     let digests = DigestKey::new(read(&args.record_key_file)?.expose()).map_err(unusable)?;
     let provision = match args.auto_provision {
-        true => provision(args)?,
+        true => Some(provision(args)?),
         false => None,
     };
     let identity = Identity::new("hsm-agent", version, args.pod.as_deref());
@@ -248,18 +248,18 @@ async fn tied(
     })
 }
 
-/// How a blank token is made ours: not without an SO-PIN, which may be gone once the token was set up.
-fn provision(args: &ServeArgs) -> Result<Option<Provision>, ServeError> {
+/// How a blank token is set up. The manager makes an SO-PIN when the agent has found a blank token, and gives it to the next pod.
+fn provision(args: &ServeArgs) -> Result<Provision, ServeError> {
     let file = &args.so_pin_file;
-    if matches!(file.try_exists(), Ok(false)) {
-        tracing::warn!(file = %file.display(), "there is no SO-PIN, so no blank token is made ours");
-        return Ok(None);
-    }
+    let officer = match file.try_exists() {
+        Ok(false) => None,
+        _ => Some(secret_line(file)?),
+    };
     let label = args.token_label.clone();
-    Ok(Some(Provision {
-        officer: secret_line(file)?,
+    Ok(Provision {
+        officer,
         label: label.unwrap_or_else(|| args.device_name.chars().take(32).collect()),
-    }))
+    })
 }
 
 async fn listen(port: u16) -> Result<TcpListener, BindError> {
