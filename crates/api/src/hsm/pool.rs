@@ -47,6 +47,7 @@ pub struct StatusCondition {
         status = "HsmPoolStatus",
         printcolumn = r#"{"name":"Total","type":"integer","jsonPath":".status.totalDevices"}"#,
         printcolumn = r#"{"name":"Available","type":"integer","jsonPath":".status.availableDevices"}"#,
+        printcolumn = r#"{"name":"Served","type":"integer","jsonPath":".status.servedDevices"}"#,
         printcolumn = r#"{"name":"Reporting","type":"string","jsonPath":".status.reportingPods[*].podName"}"#,
         printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
         printcolumn = r#"{"name":"Last Aggregation","type":"date","jsonPath":".status.lastAggregationTime"}"#,
@@ -97,9 +98,12 @@ pub struct HsmPoolStatus {
     pub total_devices: i32,
     /// How many of them are there.
     pub available_devices: i32,
+    /// How many of them are served by their agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_devices: Option<i32>,
     /// How many pods should report.
     pub expected_pods: i32,
-    /// Pending, Aggregating, Ready, Partial or Error.
+    /// Pending, Aggregating, Ready, Partial or Error. Ready if all nodes report, and every token that is there is served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// When this was last different.

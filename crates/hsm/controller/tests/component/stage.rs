@@ -212,11 +212,24 @@ impl Stage {
 
     /// What an agent writes into its record.
     pub async fn record(&self, agent: &str, data: Value) -> Result<()> {
-        let patch = Patch::Merge(json!({ "data": data }));
-        let records: Api<ConfigMap> = self.api();
-        records.patch(agent, &PatchParams::apply("agent"), &patch).await?;
-        Ok(())
+        record(&self.sandbox, agent, data).await
     }
+}
+
+/// What an agent writes into its record.
+pub async fn record(sandbox: &Sandbox, agent: &str, data: Value) -> Result<()> {
+    let patch = Patch::Merge(json!({ "data": data }));
+    let records: Api<ConfigMap> = sandbox.api();
+    records.patch(agent, &PatchParams::apply("agent"), &patch).await?;
+    Ok(())
+}
+
+/// An agent has found a blank token, and gets an SO-PIN for it.
+pub async fn blank(sandbox: &Sandbox, agent: &str) -> Result<Secret> {
+    there::<ConfigMap>(sandbox, agent).await?;
+    let state = json!({ "phase": "SoPinWanted", "since": Timestamp::now() });
+    record(sandbox, agent, json!({ "state": state.to_string() })).await?;
+    there(sandbox, &format!("{agent}-so-pin")).await
 }
 
 pub async fn there<K>(sandbox: &Sandbox, name: &str) -> Result<K>
