@@ -62,7 +62,7 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
         .ask(pods.list(&ListParams::default().labels(&labels)))
         .await
         .map_err(|obstacle| anyhow!("list the agents of {}: {obstacle}", args.device))?;
-    let agent = agent::choose(&found.items, &args.device, args.token.as_deref())?;
+    let agent = agent::choose(&found.items, (&namespace, &args.device), args.token.as_deref())?;
     let record = record(&cluster, &namespace, &agent).await?;
     let secret = device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret);
     let ordered = match &secret {
