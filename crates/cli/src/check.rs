@@ -15,7 +15,7 @@ use crate::cluster::ClusterArgs;
 use crate::output::{self, ReportFormat};
 use crate::style::Style;
 
-/// Check whether everything is installed, reachable, permitted and served, and say what to do about what is not.
+/// Check whether everything is installed, reachable and permitted, and say what to do about what is not.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubectl trustplane check --namespace trustplane\n\n\
