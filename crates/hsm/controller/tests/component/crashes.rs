@@ -99,7 +99,11 @@ fn timeless(value: Value) -> Value {
             let kept = map.into_iter().filter(|(key, _)| !TIMES.contains(&key.as_str()));
             kept.map(|(key, value)| (key, timeless(value))).collect()
         }
-        Value::Array(list) => list.into_iter().map(timeless).collect(),
+        // How long a token has not been served is a time as well.
+        Value::Array(list) => {
+            let kept = list.into_iter().filter(|item| item["type"] != "Served");
+            kept.map(timeless).collect()
+        }
         other => other,
     }
 }

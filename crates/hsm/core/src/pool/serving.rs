@@ -9,7 +9,7 @@ use trustplane_plan::ObjectRef;
 use super::status::word;
 use super::{PoolDevice, bounded, info};
 use crate::decide::AgentPod;
-use crate::objects::agent_name;
+use crate::objects::{APP_LABEL, agent_name};
 
 /// The agents that serve their token, each with its node.
 #[derive(Debug, Default)]
@@ -84,8 +84,8 @@ pub(crate) fn obstacle(
             "{shown}: its agent has no pod yet: kubectl describe deployment --namespace {namespace} {agent}"
         ));
     };
-    let name = pod.meta.object.name();
-    let describe = format!("kubectl describe pod --namespace {namespace} {name}");
+    // Not by the name of the pod: with each new pod this would be another text.
+    let describe = format!("kubectl describe pods --namespace {namespace} --selector {APP_LABEL}={agent}");
     Some(match (pod.phase.as_str(), &pod.node) {
         ("Pending", None) if !token.node_name.is_empty() => format!(
             "{shown}: no node takes the pod of its agent; is {:?} a node of this cluster, and ready? {describe}",

@@ -90,7 +90,7 @@ fn obstacles_say_what_to_do() {
     input.agent_pods = vec![agent_pod(None, "Pending")];
     let said = says(&mut input);
     assert!(said.contains("is \"n1\" a node of this cluster"), "{said}");
-    let describe = "kubectl describe pod --namespace hsm hsm-agent-pico-e6-5d9c7-x";
+    let describe = "kubectl describe pods --namespace hsm --selector app=hsm-agent-pico-e6";
     assert!(said.ends_with(describe), "{said}");
     input.agent_pods = vec![agent_pod(Some("n1"), "Pending")];
     let said = says(&mut input);
