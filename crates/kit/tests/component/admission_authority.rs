@@ -192,6 +192,7 @@ async fn authority_is_read_when_its_secret_changes_and_not_at_rest() -> Result<(
     let (leading, stop) = (watch::Sender::new(false), CancellationToken::new());
     let following = follower.clone().run(&watches, leading.subscribe(), stop.clone());
     let following = tokio::spawn(following);
+    rig.proxy.wait_for(&reads, before + 2, DEADLINE).await?;
     for step in [ANNOUNCED, POLICY.propagation] {
         clock.advance(step);
         leader.rotate().await?;
