@@ -13,6 +13,7 @@ use trustplane_api::hsm::names::REPORT_ANNOTATION;
 use trustplane_testkit::proxy::{Fault, Match, Proxy, Rule, Script, Verb};
 use trustplane_testkit::wait_for;
 
+use crate::nodes::{is_gone, there_is};
 use crate::quiet::looked_at;
 use crate::stage::{AGENT, SERIAL, Stage, device, node, pico, report, token};
 
@@ -69,6 +70,9 @@ async fn outage_longer_than_the_grace_period_costs_no_agent() -> Result<()> {
     let running = stage.start_through("first", &proxy).await?;
     device(&stage.sandbox, "pico", pico()).await?;
     is_impatient(&stage, "pico-pool").await?;
+    for name in ["node-1", "node-2"] {
+        there_is(&stage, name).await?;
+    }
     let said = report("pico", &[token(SERIAL)]);
     let pod = node(&stage.sandbox, "pico", "node-1", &said).await?;
     // Another node, by which the watch of pods is heard all the time.
@@ -99,5 +103,8 @@ async fn outage_longer_than_the_grace_period_costs_no_agent() -> Result<()> {
     let deployments = stage.api::<Deployment>();
     wait_for(&deployments, AGENT, PATIENCE, |live| live.is_none()).await?;
     stage.there::<Deployment>("hsm-agent-pico-f77").await?;
+    for name in ["node-1", "node-2"] {
+        is_gone(&stage, name).await?;
+    }
     stage.kill(running).await
 }
