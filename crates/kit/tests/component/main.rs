@@ -16,6 +16,7 @@ mod admission_rig;
 mod admission_rotation;
 mod apply;
 mod events;
+mod events_flood;
 mod fence;
 mod finalizer;
 mod key;

@@ -1,11 +1,11 @@
 //! What this process remembers of its work on each Secret. No value is in it, and losing it costs nothing but time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use trustplane_plan::ObjectRef;
-use trustplane_sync_core::situation::Record;
+use trustplane_sync_core::situation::{Owed, Record};
 
 /// The records of all Secrets that somebody wants. A cheap clone.
 #[derive(Clone, Default)]
@@ -31,6 +31,18 @@ impl Ledger {
     pub fn placed(&self, secret: &ObjectRef) {
         if let Some(record) = self.lock().records.get_mut(secret) {
             record.placed = true;
+        }
+    }
+
+    pub fn owe(&self, secret: &ObjectRef, owed: BTreeMap<u64, Owed>) {
+        if let Some(record) = self.lock().records.get_mut(secret) {
+            record.owed.extend(owed);
+        }
+    }
+
+    pub fn told(&self, secret: &ObjectRef, id: u64, at: Timestamp) {
+        if let Some(record) = self.lock().records.get_mut(secret) {
+            record.note_told(id, at);
         }
     }
 

@@ -146,6 +146,8 @@ impl Controller for Secrets {
                 self.ledger.placed(&secret);
                 self.count_wait(&secret);
             }
+            Action::Owe(secret, owed) => self.ledger.owe(&secret, owed),
+            Action::Told { secret, id, at } => self.ledger.told(&secret, id, at),
             Action::Forget(secret) => self.ledger.forget(&secret),
         }
         Ok(())

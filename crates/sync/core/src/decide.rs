@@ -1,5 +1,7 @@
 //! What to do about a Secret: a pure function.
 
+mod notes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use trustplane_plan::{
     Step, Target, converge,
 };
 
+use notes::TELL_AGAIN;
+
 use crate::adopt::may_adopt;
 use crate::beat::{Beat, until};
 use crate::claims::Claim;
@@ -22,7 +26,7 @@ use crate::fetch::{FetchError, Fetched, Lease};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, Source};
 use crate::shape::{Shaped, key_missing, shape};
-use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess};
+use crate::situation::{Assessment, Basis, Cause, Live, Owed, Record, Settings, Situation, assess};
 use crate::state::{
     self, LEASE, Leased, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION,
 };
@@ -31,8 +35,6 @@ use crate::state::{
 const TAKEN: Duration = Duration::from_secs(5 * 60);
 /// How far the beats of a path are apart while its provider is not well.
 const OUTAGE: Duration = Duration::from_secs(15);
-/// What lasts is told again after this time: events do not live for ever.
-const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(30);
 
 /// Everything that a decision about a Secret rests on.
 #[derive(Debug)]
@@ -63,6 +65,17 @@ pub enum Action {
     Inherit(Box<Meta>, Vec<Json>),
     /// The Secret is in its place: should it be missing one day, somebody has deleted it.
     Placed(ObjectRef),
+    /// These pods are still to be told what has just happened.
+    Owe(ObjectRef, BTreeMap<u64, Owed>),
+    /// A pod was told something about the Secret.
+    Told {
+        /// The Secret.
+        secret: ObjectRef,
+        /// What was told, by a hash of it.
+        id: u64,
+        /// When.
+        at: Timestamp,
+    },
     /// Nobody wants the Secret any more.
     Forget(ObjectRef),
 }
@@ -76,6 +89,7 @@ pub fn decide(input: &Input, settings: &Settings, fingerprinter: &Fingerprinter)
         settings,
         record: situation.record.clone(),
         told: BTreeMap::new(),
+        owed: BTreeMap::new(),
         plan: Plan::default(),
     };
     decision.plan.look_again = assessment.look_again;
@@ -103,6 +117,7 @@ struct Decision<'a> {
     settings: &'a Settings,
     record: Record,
     told: BTreeMap<u64, Timestamp>,
+    owed: BTreeMap<u64, Owed>,
     plan: Plan<Action>,
 }
 
@@ -110,7 +125,7 @@ impl Decision<'_> {
     /// Tells those that get nothing.
     fn refuse(&mut self, assessment: &Assessment<'_>) {
         for (claim, problem) in assessment.refused.iter().chain(&assessment.warned) {
-            self.tell(claim, problem);
+            self.tell(claim, problem, Basis::Judged);
         }
         let Some(winner) = assessment.shares.winners.first() else {
             return;
@@ -122,7 +137,7 @@ impl Decision<'_> {
         );
         let problem = Problem::lasting(Reason::SecretConflict, text);
         for claim in &assessment.shares.losers {
-            self.tell(claim, &problem);
+            self.tell(claim, &problem, Basis::Judged);
         }
     }
 
@@ -137,10 +152,11 @@ impl Decision<'_> {
                 Reason::SecretConflict,
                 format!("Secret {name} exists and is not ours: {why}"),
             );
-            self.tell_all(&assessment.shares.served, &problem);
+            self.tell_all(&assessment.shares.served, &problem, Basis::Judged);
             self.plan.look_again_in(TAKEN);
         }
-        // Nothing was looked at anew, so what was told still holds.
+        // Nothing was looked at anew, so what was told still holds, and so does what was to be told.
+        self.remind(&assessment.shares.served, &[Basis::Asked, Basis::Happened]);
         for (id, at) in &self.record.told {
             if self.situation.looked.duration_since(*at) < TELL_AGAIN {
                 self.told.entry(*id).or_insert(*at);
@@ -218,7 +234,7 @@ impl Decision<'_> {
         self.record.retry_at = None;
         let served = &assessment.shares.served;
         if !made.missing.is_empty() {
-            self.tell_all(served, &key_missing(&made.missing));
+            self.tell_all(served, &key_missing(&made.missing), Basis::Asked);
         }
         if let Some(inherited) = &input.inherited {
             // JASM's own Secret with the same content is left as it is.
@@ -260,6 +276,8 @@ impl Decision<'_> {
                 paths(assessment)
             );
             self.announce(served, reason, &text);
+        } else {
+            self.remind(served, &[Basis::Happened]);
         }
     }
 
@@ -326,8 +344,9 @@ impl Decision<'_> {
             .winners
             .iter()
             .all(|winner| winner.request.optional);
+        self.remind(&assessment.shares.served, &[Basis::Happened]);
         if !(failure.missing && is_optional) {
-            self.tell_all(&assessment.shares.served, &failure.problem);
+            self.tell_all(&assessment.shares.served, &failure.problem, Basis::Asked);
         }
         let deletes = |claim: &Claim<'_>| claim.request.on_missing == OnMissing::Delete;
         if failure.missing && assessment.shares.winners.iter().all(deletes) {
@@ -360,36 +379,9 @@ impl Decision<'_> {
         self.announce(&assessment.shares.served, Reason::SecretSyncSuccess, &text);
     }
 
-    fn tell_all(&mut self, claims: &[Claim<'_>], problem: &Problem) {
-        for claim in by_pod(claims) {
-            self.tell(claim, problem);
-        }
-    }
-
-    /// Tells something that lasts, unless it was told not long ago.
-    fn tell(&mut self, claim: &Claim<'_>, problem: &Problem) {
-        let mut hasher = DefaultHasher::new();
-        (&claim.pod.uid, claim.index, problem.reason, &problem.text).hash(&mut hasher);
-        let id = hasher.finish();
-        let recent = |at: &Timestamp| self.situation.looked.duration_since(*at) < TELL_AGAIN;
-        if let Some(at) = self.record.told.get(&id).filter(|at| recent(at)) {
-            self.told.insert(id, *at);
-            return;
-        }
-        self.told.insert(id, self.situation.looked);
-        self.plan
-            .push(Step::Tell(claim.pod.note(problem.reason, &problem.text)));
-    }
-
-    /// Tells something that has just happened.
-    fn announce(&mut self, claims: &[Claim<'_>], reason: Reason, text: &str) {
-        for claim in by_pod(claims) {
-            self.plan.push(Step::Tell(claim.pod.note(reason, text)));
-        }
-    }
-
     fn end(mut self) -> Plan<Action> {
         self.record.told = self.told;
+        self.record.owed = self.owed;
         if self.record != self.situation.record {
             let remember = Action::Remember(self.situation.secret.clone(), Box::new(self.record));
             // First, so that a write that fails does not make us forget that we asked.
@@ -433,14 +425,6 @@ fn paths(assessment: &Assessment<'_>) -> String {
         .map(|winner| winner.request.source.path.as_str())
         .collect();
     paths.join(", ")
-}
-
-/// One claim of each pod.
-fn by_pod<'a, 'b>(claims: &'b [Claim<'a>]) -> impl Iterator<Item = &'b Claim<'a>> {
-    let mut seen = BTreeSet::new();
-    claims
-        .iter()
-        .filter(move |claim| seen.insert(claim.pod.uid.clone()))
 }
 
 /// Between 0.8 and 1.2, the same for the same Secret and try: what failed together does not come back together.

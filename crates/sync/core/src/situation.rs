@@ -91,9 +91,39 @@ pub struct Record {
     pub taken: bool,
     /// What was told and still holds, by a hash of it.
     pub told: BTreeMap<u64, Timestamp>,
+    /// What is still to be told, by a hash of it: there was no room for it among the events.
+    pub owed: BTreeMap<u64, Owed>,
+}
+
+/// How long something that a pod is told holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// It is judged at every look.
+    Judged,
+    /// Until a provider is asked again.
+    Asked,
+    /// It has happened.
+    Happened,
+}
+
+/// What a pod is still to be told.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owed {
+    /// How long it holds.
+    pub basis: Basis,
+    /// The event's reason.
+    pub reason: Reason,
+    /// The event's text.
+    pub text: Arc<str>,
 }
 
 impl Record {
+    /// A pod was told this at this time.
+    pub fn note_told(&mut self, id: u64, at: Timestamp) {
+        self.owed.remove(&id);
+        self.told.insert(id, at);
+    }
+
     /// Nothing is known but the time.
     pub fn new(since: Timestamp) -> Self {
         Self {
@@ -107,6 +137,7 @@ impl Record {
             heeded: 0,
             taken: false,
             told: BTreeMap::new(),
+            owed: BTreeMap::new(),
         }
     }
 }

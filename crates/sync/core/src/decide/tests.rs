@@ -174,6 +174,48 @@ fn an_outage_leaves_the_secret_and_is_told_once() {
 }
 
 #[test]
+fn a_failure_that_could_not_be_told_is_told_without_asking_again() {
+    let mut world = World::new(vec![pod("a", 0, ""), pod("b", 0, "")]);
+    world.answer = Ok("not json");
+    world.deaf = true;
+    let refused = world.look(1);
+    assert!(
+        refused.len() == 2 && refused[0].starts_with("refused: tell Pod shop/a: SecretDataInvalid"),
+        "{refused:?}"
+    );
+    assert_eq!(world.look(2), refused, "it is not remembered as told");
+    world.deaf = false;
+    let told = world.look(3);
+    assert_eq!([&*told[0], &*told[1]], [&refused[0][9..], &refused[1][9..]]);
+    assert_eq!(world.look(4), [""; 0], "told once");
+    assert_eq!(world.asked, 1);
+    assert_eq!(world.record.owed, BTreeMap::new());
+}
+
+#[test]
+fn a_success_that_could_not_be_told_is_told_at_the_next_look() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.deaf = true;
+    let refused = format!("refused: {SYNCED}");
+    assert_eq!(world.look(1), ["create Secret shop/db", &refused]);
+    assert_eq!(world.look(2), [refused]);
+    world.deaf = false;
+    assert_eq!(world.look(3), [SYNCED]);
+    assert_eq!(world.look(4), [""; 0]);
+}
+
+#[test]
+fn a_failure_is_not_told_when_it_is_over() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    (world.answer, world.deaf) = (Err(FetchError::NotFound), true);
+    assert_eq!(world.look(1).len(), 1);
+    world.answer = Ok(r#"{"user":"u","password":"p"}"#);
+    world.deaf = false;
+    assert_eq!(world.look(1000), ["create Secret shop/db", SYNCED]);
+    assert_eq!(world.look(1001), [""; 0]);
+}
+
+#[test]
 fn retries_wait_longer_each_time_up_to_their_limit() {
     let mut world = World::new(vec![pod("a", 0, "")]);
     world.answer = Err(FetchError::NotFound);

@@ -61,6 +61,8 @@ pub(super) struct World {
     body: Json,
     versions: u32,
     pub asked: u32,
+    /// Whether there is no room for notes.
+    pub deaf: bool,
     /// How long what the provider gives lasts.
     pub lease: Option<Duration>,
 }
@@ -80,6 +82,7 @@ impl World {
             body: Json::Null,
             versions: 1,
             asked: 0,
+            deaf: false,
             lease: None,
         }
     }
@@ -94,6 +97,12 @@ impl World {
                 Step::Call(Action::Remember(_, record)) => self.record = *record,
                 Step::Call(Action::Inherit(_, _)) => shown.push("inherit".to_owned()),
                 Step::Call(Action::Placed(_)) => self.record.placed = true,
+                Step::Call(Action::Owe(_, owed)) => self.record.owed.extend(owed),
+                Step::TellOnce(_, _) if self.deaf => shown.push(format!("refused: {text}")),
+                Step::TellOnce(_, Action::Told { id, at, .. }) => {
+                    self.record.note_told(id, at);
+                    shown.push(text);
+                }
                 Step::Call(Action::Forget(_)) => self.record = Record::new(at(second)),
                 Step::Apply(apply) => {
                     self.apply(&apply);
