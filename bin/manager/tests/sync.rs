@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule, Verb};
@@ -44,8 +45,8 @@ impl Stage {
         let sandbox = Sandbox::on(plane, name).await?;
         let rights = process_rights(MANAGER).and(trustplane_sync_controller::rights());
         let rules = Rules {
-            cluster: rights.cluster,
-            namespaced: rights.namespaced,
+            cluster: rights.wide(),
+            namespaced: rights.of(Place::Home),
         };
         Ok(Self {
             proxy: Proxy::start(sandbox.plane()).await?,

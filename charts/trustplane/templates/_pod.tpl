@@ -8,6 +8,9 @@
 {{- with $capability.namespaces }}
 - --{{ $capability.name }}-namespaces={{ join "," . }}
 {{- end }}
+{{- range $capability.arguments }}
+- {{ . }}
+{{- end }}
 {{- end }}
 {{- if has "hsm" (splitList "," (include "trustplane.names" .process.capabilities)) }}
 {{ include "trustplane.hsm.args" .root }}

@@ -33,7 +33,7 @@ pub use publish::Publisher;
 use series::Buffer;
 pub use series::Told;
 
-use crate::rights::Rights;
+use crate::rights::{Place, Rights};
 
 /// Where notes go. One for each process, cloned to every controller; all clones are one.
 ///
@@ -72,9 +72,19 @@ impl Events {
         (events, publisher)
     }
 
-    /// What publishing needs on the API server.
+    /// What publishing needs on the API server, where objects with a namespace are served.
     pub fn rights() -> Rights {
-        Rights::none().everywhere("events.k8s.io", &["events"], &["create", "get", "patch"])
+        Self::rights_at(Place::Served)
+    }
+
+    /// What publishing needs for events about objects without a namespace, where the capability is kept to some
+    /// namespaces.
+    pub fn rights_about_cluster_objects() -> Rights {
+        Self::rights_at(Place::Default)
+    }
+
+    fn rights_at(place: Place) -> Rights {
+        Rights::none().on(place, "events.k8s.io", &["events"], &["create", "get", "patch"])
     }
 
     /// Tells the user something soon, and answers whether the note was taken.

@@ -35,7 +35,7 @@ use trustplane_process::frame::{self, Frame};
 use args::Arguments;
 pub use args::{Command, ManagerArgs, NoMore};
 pub use assembly::Assembly;
-pub use capability::{Capability, PROCESS, Start, StartError, describe};
+pub use capability::{Capability, PROCESS, Part, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
 pub use context::{Context, Workbench};
 
@@ -160,12 +160,11 @@ async fn possible(
     let facts = Facts::gather(&clients.call, arguments.namespace(), known).await?;
     let mut possible = Vec::new();
     for capability in known {
-        let rights = if webhooks::are_served(arguments) {
-            capability.rights_in(&arguments.name)
-        } else {
-            (capability.rights)()
+        let webhooks = match webhooks::are_served(arguments) {
+            true => capability.webhook_rights(&arguments.name),
+            false => Rights::none(),
         };
-        let (needed, lack) = facts.lacks(capability, &rights);
+        let (needed, lack) = facts.lacks(capability, &webhooks);
         if !needed.is_nothing() {
             tracing::info!(capability = capability.name, "does not run: {needed}");
             continue;

@@ -78,9 +78,11 @@ fn one_process_has_everything_by_default() {
     let objects = objects(&[]);
     let expected = [
         "ClusterRole/tp-trustplane-capability-alpha",
+        "ClusterRole/tp-trustplane-capability-alpha-everywhere",
         "ClusterRole/tp-trustplane-capability-beta",
         "ClusterRole/tp-trustplane-manager",
         "ClusterRoleBinding/tp-trustplane-capability-alpha",
+        "ClusterRoleBinding/tp-trustplane-capability-alpha-everywhere",
         "ClusterRoleBinding/tp-trustplane-capability-beta",
         "ClusterRoleBinding/tp-trustplane-manager",
         "CustomResourceDefinition/things.alpha.trustplane.io",
@@ -193,7 +195,14 @@ fn a_capability_can_be_kept_to_some_namespaces() {
         "capabilities.alpha.namespaces={a,b}",
     ]);
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
-    assert_eq!(of("ClusterRoleBinding").count(), 0);
+    let wide: Vec<_> = of("ClusterRoleBinding")
+        .map(|binding| &binding["metadata"]["name"])
+        .collect();
+    assert_eq!(
+        wide,
+        ["tp-trustplane-capability-alpha-everywhere"],
+        "what has no namespace"
+    );
     let bound: BTreeSet<_> = of("RoleBinding")
         .filter(|binding| binding["roleRef"]["kind"] == "ClusterRole")
         .map(|binding| {

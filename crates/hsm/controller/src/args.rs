@@ -83,11 +83,17 @@ pub(crate) enum ArgsError {
 }
 
 impl HsmArgs {
+    /// The namespaces that were named; our own if none was.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        let named = self.hsm_namespaces.iter().flatten();
+        named.filter(|name| !name.is_empty()).cloned().collect()
+    }
+
     /// What the admin chose, for an installation in this namespace.
     pub(crate) fn setup(&self, home: &str) -> Result<Setup, ArgsError> {
         let namespaces = match &self.hsm_namespaces {
             None => [home.to_owned()].into(),
-            Some(named) => named.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            Some(_) => self.namespaces().into_iter().collect(),
         };
         let lives = Lives {
             leaf: self.hsm_leaf_validity,

@@ -15,7 +15,7 @@ use super::kept::KeptSecret;
 use crate::{
     apply::{WriteError, Writer},
     clients::Clients,
-    rights::Rights,
+    rights::{Place, Rights},
 };
 
 const MANAGER: &str = "trustplane-authority";
@@ -166,7 +166,7 @@ impl SharedAuthority {
     /// What keeping the CA needs on the API server. The installation makes the Secret, empty, and removes it: so no right
     /// to create Secrets is needed, and nothing stays behind.
     pub fn rights(name: &str) -> Rights {
-        Rights::none().on_objects_at_home("", &["secrets"], &["get", "patch"], &[name])
+        Rights::none().on_objects(Place::Home, "", &["secrets"], &["get", "patch"], &[name])
     }
 
     /// The CA as it is now and as it changes.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::elector::{Elector, Record, Step, View, Written};
 use super::{Fence, Identity, Timing};
-use crate::rights::Rights;
+use crate::rights::{Place, Rights};
 
 /// How long giving the lease back may take in all. A lease that could not be given back runs out by itself.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -85,8 +85,14 @@ impl Election {
     /// What an election needs on the API server. The installation makes the Lease; one that somebody deleted is made again.
     pub fn rights(name: &str) -> Rights {
         Rights::none()
-            .at_home("coordination.k8s.io", &["leases"], &["create"])
-            .on_objects_at_home("coordination.k8s.io", &["leases"], &["get", "update"], &[name])
+            .on(Place::Home, "coordination.k8s.io", &["leases"], &["create"])
+            .on_objects(
+                Place::Home,
+                "coordination.k8s.io",
+                &["leases"],
+                &["get", "update"],
+                &[name],
+            )
     }
 
     /// Whether this process leads. It goes from false to true once, and back at most once: then the process ends.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use trustplane_kit::apply::Writer;
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
+use trustplane_kit::rights::Place;
 use trustplane_plan::{MAX_NOTE, Meta, Note, Severity};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::audit::Mark;
@@ -22,7 +23,7 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
     let rights = Events::rights();
     let rules = Rules {
         cluster: Vec::new(),
-        namespaced: rights.cluster,
+        namespaced: rights.of(Place::Served),
     };
     let rig = Rig::with(name, rules).await?;
     rig.stranger("a", json!({})).await?;

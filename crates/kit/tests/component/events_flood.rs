@@ -90,7 +90,7 @@ fn denied(object: &ObjectRef) -> Note {
 
 async fn rig(name: &str) -> Result<Rig> {
     let rules = Rules {
-        cluster: Events::rights().cluster,
+        cluster: Events::rights().wide(),
         namespaced: Vec::new(),
     };
     Rig::with(name, rules).await

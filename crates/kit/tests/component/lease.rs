@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use trustplane_kit::clients::Clients;
 use trustplane_kit::lease::{Election, ElectionError, Fence, Timing};
+use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Fault, Match, Proxy, Rule};
 use trustplane_testkit::{Account, DEADLINE, Instance, Rules, Sandbox, wait_for_some};
@@ -53,8 +54,8 @@ impl Candidate {
 async fn account(sandbox: &Sandbox) -> Result<Account> {
     let rights = Election::rights(NAME);
     let rules = Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     };
     sandbox.apply_rbac("candidate", &rules).await
 }

@@ -87,6 +87,12 @@ impl SyncArgs {
         self.sync_namespaces.clone()
     }
 
+    /// The namespaces that are named; none if all are served.
+    pub(crate) fn served(&self) -> Vec<String> {
+        let named = self.sync_namespaces.iter().flatten();
+        named.filter(|name| !name.is_empty()).cloned().collect()
+    }
+
     /// Which pods to look at; all if nothing is said.
     pub(crate) fn pod_selector(&self) -> Option<String> {
         self.sync_pod_selector.clone()

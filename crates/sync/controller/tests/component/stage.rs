@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_kit::watch::Tuning;
 use trustplane_process::clock::{Clock, SystemClock};
 use trustplane_sync_controller::{PolicyMode, Setup, kinds, rights, run_alone};
@@ -35,8 +36,8 @@ pub const VALUE: &str = r#"{"user":"u","password":"p"}"#;
 pub fn rules() -> Rules {
     let rights = process_rights("trustplane-manager").and(rights());
     Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     }
 }
 
