@@ -22,7 +22,7 @@
 #![deny(missing_docs)]
 
 mod class;
-mod condition;
+pub mod condition;
 mod converge;
 mod deadline;
 mod fields;

@@ -119,14 +119,14 @@ impl Round<'_> {
             last_aggregation_time: self.before.last_aggregation_time,
             aggregated_devices: tokens,
             reporting_pods: self.picture.pods.clone(),
-            conditions: Vec::new(),
+            conditions: Conditions::default(),
             // Whoever mirrors writes it.
             mirroring: None,
         };
         let mut notes = self.news(&status);
         let mut ledger = Ledger {
             round: self,
-            conditions: conditions(self.before),
+            conditions: self.before.conditions.clone(),
             notes: Vec::new(),
         };
         ledger.aggregation(phase, &faults, status.total_devices);
@@ -141,10 +141,7 @@ impl Round<'_> {
         ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
         notes.extend(ledger.notes);
-        // Both are the same JSON.
-        status.conditions = serde_json::to_value(&ledger.conditions)
-            .and_then(serde_json::from_value)
-            .unwrap_or_default();
+        status.conditions = ledger.conditions;
         (status, notes)
     }
 
@@ -297,12 +294,6 @@ fn note(device: &PoolDevice, severity: Severity, reason: &'static str, text: &st
         object: meta.object.clone(),
     };
     Note::new(about, &meta.uid, severity, reason, "Aggregate", text)
-}
-
-fn conditions(status: &HsmPoolStatus) -> Conditions {
-    serde_json::to_value(&status.conditions)
-        .and_then(serde_json::from_value)
-        .unwrap_or_default()
 }
 
 fn count(n: usize) -> i32 {

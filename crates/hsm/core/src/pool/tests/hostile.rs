@@ -123,7 +123,7 @@ fn many_nodes_that_lie_do_not_crowd_out_an_honest_one() {
     let left_out = |status: &HsmPoolStatus| {
         let mut conditions = status.conditions.iter();
         let condition = conditions.find(|condition| condition.type_ == "TokensLeftOut")?;
-        Some((condition.status.clone(), condition.message.clone()))
+        Some((condition.status.to_string(), condition.message.clone()))
     };
     let text = format!(
         "{} of 2561 tokens are not used: a pool has no room for more",

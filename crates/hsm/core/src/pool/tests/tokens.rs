@@ -63,7 +63,7 @@ fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked_and_to
         let found = conditions
             .find(|condition| condition.type_ == "DuplicateSerial")
             .unwrap();
-        (found.status.clone(), found.message.clone())
+        (found.status.to_string(), found.message.clone())
     };
     assert_eq!(condition(&made), ("True".to_owned(), text.to_owned()));
     assert!(settle(&mut input, at(7)).is_empty());
