@@ -2,6 +2,7 @@
 //!
 //! Every command of the story is one that the person can type; the demo runs exactly what it prints.
 
+mod scene;
 mod stage;
 mod story;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use trustplane_cluster::interrupt;
 
+use crate::run;
 use stage::Stage;
 
 /// Start a cluster, install everything, and show what runs; Ctrl-C cleans up.
@@ -32,6 +34,7 @@ pub struct Args {
 
 /// Tells the story, from setting the stage to clearing it.
 pub fn run(args: Args) -> Result<()> {
+    println!("{}", opening(args.kubeconfig.is_none()));
     // Ctrl-C has to reach the clearing of the stage, whatever runs at that moment.
     let _guard = interrupt::Guard::begin()?;
     let stage = match &args.kubeconfig {
@@ -50,6 +53,23 @@ pub fn run(args: Args) -> Result<()> {
     }
 }
 
+/// What a person reads before the first minute of waiting.
+fn opening(ours: bool) -> String {
+    let cluster = match ours {
+        true => "start a Kubernetes cluster with one node on this machine",
+        false => "use your cluster",
+    };
+    let clean = "Everything that it makes is removed at its end.";
+    format!(
+        "The demo will build the tools that are missing, make the images of Trustplane, {cluster},\ninstall the chart, and then \
+         show {} scenes with the commands that you would type. {clean}\n",
+        story::SCENES
+            .iter()
+            .filter(|scene| ours || !scene.at_home)
+            .count()
+    )
+}
+
 fn tell(stage: &Stage, exit: bool) -> Result<()> {
     let scenes = story::SCENES
         .iter()
@@ -62,12 +82,10 @@ fn tell(stage: &Stage, exit: bool) -> Result<()> {
         return Ok(());
     }
     println!(
-        "\nLook further, in another terminal:\n\n  {}\n",
+        "\nThe cluster stays until you end the demo. For the commands behind \"Try\", type in another terminal:\n\n  cd {}\n  {}",
+        run::root().display(),
         stage.environment()
     );
-    for line in story::FURTHER {
-        println!("  {line}");
-    }
     println!("\nCtrl-C ends the demo and removes everything that it made.");
     while !interrupt::requested() {
         std::thread::sleep(Duration::from_millis(100));

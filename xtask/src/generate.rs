@@ -31,7 +31,7 @@ pub struct Args {
     /// Write nothing; fail if a file is not what the code says.
     #[arg(long)]
     check: bool,
-    /// Only the wire code of gRPC services, for which no program of ours has to be built.
+    /// Only the wire code of gRPC services; the product need not compile.
     #[arg(long, conflicts_with = "out")]
     wire: bool,
     /// Put a whole chart for another manager into this directory instead.

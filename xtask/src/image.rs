@@ -22,7 +22,7 @@ use trustplane_cluster::cache::Cache;
 use trustplane_cluster::image_archive::{ImageSpec, write};
 use trustplane_cluster::node;
 
-pub use binary::{Profile, compile};
+pub use binary::{Profile, compile, compile_tool};
 use recipe::{RECIPES, Recipe};
 pub use rootfs::UID;
 

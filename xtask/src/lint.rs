@@ -2,7 +2,10 @@
 
 mod crypto;
 mod edges;
+mod limits;
+mod metrics;
 mod proofs;
+mod reads;
 mod texts;
 
 use anyhow::{Result, bail};
@@ -30,7 +33,10 @@ pub fn run(_: Args) -> Result<()> {
     let mut faults = edges::check(&graph);
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
+    faults.extend(reads::check(&run::root())?);
     faults.extend(proofs::check(&run::root(), &metadata)?);
+    faults.extend(metrics::check(&run::root())?);
+    faults.extend(limits::check(&run::root())?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());
         return Ok(());

@@ -2,6 +2,14 @@
 
 use std::process::ExitCode;
 
+use trustplane_hsm_agent::cli::{self, Program};
+
+const PROGRAM: Program = Program {
+    name: env!("CARGO_PKG_NAME"),
+    component: "agent",
+    version: env!("CARGO_PKG_VERSION"),
+};
+
 fn main() -> ExitCode {
-    trustplane_hsm_agent::cli::main(env!("CARGO_PKG_VERSION"))
+    cli::main(PROGRAM)
 }

@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use jiff::Timestamp;
 use tempfile::TempDir;
 use trustplane_cluster::wait;
 use trustplane_process::ca::{Authority, LeafRequest, Policy};
+use trustplane_testkit::metrics::are_documented;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_trustplane-agent");
 const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
@@ -81,7 +81,8 @@ impl Place {
             .arg(named("tls-key-file", &self.file("tls.key")))
             .arg(named("tls-client-ca-file", &self.file("ca.crt")))
             .arg(named("runtime-dir", &self.file("run")))
-            .args(["--port=0", "--health-port=0", "--log-format=json"]);
+            .args(["--port=0", "--health-port=0", "--log-format=json"])
+            .arg("--admin-bind-address=127.0.0.1:0");
         let process = command.spawn().unwrap();
         Served { process, log }
     }
@@ -108,7 +109,8 @@ impl Served {
         let told = || {
             let log = self.log();
             let address = log.split(&field).nth(1).and_then(|rest| rest.split('"').next());
-            let port = address.and_then(|address| address.rsplit(':').next()?.parse().ok());
+            let port =
+                address.and_then(|address| address.rsplit(':').next()?.trim_end_matches(']').parse().ok());
             Ok(port)
         };
         wait::until(name, PATIENCE, told).unwrap_or_else(|error| panic!("{error}: {}", self.log()))
@@ -158,13 +160,19 @@ fn a_token_is_made_filled_served_and_given_back() {
         "/metrics",
         r#"trustplane_hsm_agent_token_objects{state="used"} 3"#,
     );
+    let scrape = get(health, "/metrics").unwrap();
+    are_documented(scrape.split_once("\r\n\r\n").unwrap().1).unwrap();
     TcpStream::connect(("127.0.0.1", port)).unwrap();
     // It has the PIN and every value: nobody reads its memory, and it leaves no core.
     let of_process = |file: &str| format!("/proc/{}/{file}", served.process.id());
     let limits = fs::read_to_string(of_process("limits")).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size"));
     assert_eq!(core.unwrap().split_whitespace().nth(4), Some("0"), "{core:?}");
-    assert_eq!(fs::metadata(of_process("mem")).unwrap().uid(), 0);
+    until(
+        served.port("admin"),
+        "/debug/state.json",
+        r#""memoryProtected":true"#,
+    );
     // The tool goes through it, and both see what it writes.
     place.test_token(&[
         "write",

@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use serde_json::json;
+use trustplane_testkit::metrics::{are_documented, scrape};
 use trustplane_testkit::{Account, DEADLINE, Process, Program, Rules, Sandbox, until, wait_for_some};
 
 use fake::{PICO, Plug, Tree};
@@ -83,8 +84,8 @@ impl Stage {
         let numbers = r#"[{"vendor":"20a0","product":"4230"}]"#;
         Program::new(env!("CARGO_BIN_EXE_trustplane-discovery"))
             .arg("--device-name=pico")
-            .arg("--resource=hsm.j5t.io/picohsm")
             .arg(format!(r#"--selection={{"usb":{numbers},"maxDevices":{most}}}"#))
+            .arg("--type-resource=hsm.j5t.io/picohsm")
             .arg("--node-name=n1")
             .arg(format!("--pod-uid={}", pod.metadata.uid.context("it has a uid")?))
             .arg(format!("--sysfs-root={}", self.tree.sysfs().display()))
@@ -160,6 +161,7 @@ async fn a_token_is_reported_and_offered_until_the_program_ends() -> Result<()> 
     ] {
         assert!(metrics.contains(line), "{metrics}");
     }
+    are_documented(&scrape(&process)?)?;
 
     let sockets = [
         "hsm.j5t.io_picohsm.sock",

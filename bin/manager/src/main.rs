@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use trustplane_kit::manager::{self, Capability, Program};
+
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -15,13 +17,19 @@ struct Capabilities {
 }
 
 /// The capabilities of this build, in the order in which they start.
-fn capabilities(arguments: Capabilities) -> Vec<trustplane_kit::manager::Capability> {
+fn capabilities(arguments: Capabilities) -> Vec<Capability> {
     vec![
         trustplane_sync_controller::capability(arguments.sync),
         trustplane_hsm_controller::capability(arguments.hsm),
     ]
 }
 
+const PROGRAM: Program = Program {
+    name: env!("CARGO_PKG_NAME"),
+    component: "manager",
+    version: env!("CARGO_PKG_VERSION"),
+};
+
 fn main() -> ExitCode {
-    trustplane_kit::manager::main("manager", env!("CARGO_PKG_VERSION"), capabilities)
+    manager::main(PROGRAM, capabilities)
 }

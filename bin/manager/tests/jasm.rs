@@ -16,6 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 use trustplane_testkit::audit::Mark;
+use trustplane_testkit::metrics;
 use trustplane_testkit::proxy::{Match, Proxy, Verb};
 use trustplane_testkit::{DEADLINE, Program, Rules, Sandbox, Select, eventually, wait_for_some};
 
@@ -111,6 +112,7 @@ async fn jasms_manifest_runs_with_another_image_and_waits_for_jasm_to_go() -> Re
         told.then_some(())
     })
     .await?;
+    metrics::are_documented(&metrics::scrape(&running)?)?;
     let log = running.log()?;
     assert!(log.lines().all(|line| line.starts_with('{')), "{log}");
     running.kill().await

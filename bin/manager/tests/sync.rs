@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule, Verb};
@@ -44,8 +45,8 @@ impl Stage {
         let sandbox = Sandbox::on(plane, name).await?;
         let rights = process_rights(MANAGER).and(trustplane_sync_controller::rights());
         let rules = Rules {
-            cluster: rights.cluster,
-            namespaced: rights.namespaced,
+            cluster: rights.wide(),
+            namespaced: rights.of(Place::Home),
         };
         Ok(Self {
             proxy: Proxy::start(sandbox.plane()).await?,
@@ -200,7 +201,11 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
     fs::remove_file(stage.file("one"))?;
     stage.force("one", "1").await?;
     wait_for(&stage.secrets(), "first", DEADLINE, |live| live.is_none()).await?;
-    // The same news a second time goes on with the series of the first.
+    // The same news a second time goes on with the series of the first; it is read only if another has written to it.
+    let events = Match::verb(Verb::Patch).resource("events");
+    stage
+        .proxy
+        .add(Rule::new(events.clone(), Fault::Answer(Answer::conflict())).once());
     for round in ["2", "3"] {
         fs::write(stage.file("one"), format!(r#"{{"a":"{round}"}}"#))?;
         stage.force("one", round).await?;
@@ -210,8 +215,7 @@ async fn it_uses_exactly_its_rights() -> Result<()> {
         })
         .await?;
     }
-    let events = Match::verb(Verb::Patch).resource("events");
-    stage.proxy.answered(&events, 0, DEADLINE).await?;
+    stage.proxy.answered(&events, 1, DEADLINE).await?;
     running.kill().await?;
     mark.since()
         .await?
@@ -338,6 +342,16 @@ async fn secrets_of_the_namespaces_that_the_admin_offers_are_given_with_consent(
     })
     .await?;
     assert!(stage.secrets().get_opt("closed").await?.is_none());
+    // What the pod is told stands in the log too.
+    let log = running.log()?;
+    let line = log
+        .lines()
+        .find(|line| line.contains("is not offered to this namespace"));
+    let line = line.with_context(|| format!("no line for the failed fetch: {log}"))?;
+    assert!(
+        line.contains("WARN") && line.contains("SecretFetchFailed"),
+        "{line}"
+    );
     running.kill().await
 }
 

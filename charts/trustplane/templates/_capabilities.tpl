@@ -1,5 +1,6 @@
 {{/*
-The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is.
+The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is, and with the
+rights, CRDs, policies and arguments of those of its parts that are on.
 A capability that is enabled by name switches the choice from "all but the disabled ones" to "only the enabled ones".
 */}}
 {{- define "trustplane.enabled" -}}
@@ -19,9 +20,41 @@ A capability that is enabled by name switches the choice from "all but the disab
 {{- $namespaces := dig .name "namespaces" list $.Values.capabilities -}}
 {{- if and .atHome (not $namespaces) }}{{ $namespaces = list $.Release.Namespace }}{{ end -}}
 {{- $_ := set . "namespaces" $namespaces -}}
+{{- include "trustplane.parts" (dict "capability" . "values" (dig .name "parts" dict $.Values.capabilities)) -}}
 {{- if or (eq $said "true") (and (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
 {{- end -}}
 {{- dict "capabilities" $enabled | toJson -}}
+{{- end -}}
+
+{{/*
+Adds to a capability what its parts bring that are on, and its `arguments`. A part is on or off by the values, else by what the
+code says. Takes capability and values, and renders nothing.
+*/}}
+{{- define "trustplane.parts" -}}
+{{- $capability := .capability -}}
+{{- $values := .values -}}
+{{- $names := list -}}
+{{- range $capability.parts }}{{ $names = append $names .name }}{{ end -}}
+{{- range $name, $_ := $values -}}
+{{- if not (has $name $names) -}}
+{{- fail (printf "capabilities.%s.parts.%s: this capability has no such part; it has: %s" $capability.name $name (join ", " $names | default "none")) -}}
+{{- end -}}
+{{- end -}}
+{{- $arguments := list -}}
+{{- range $part := $capability.parts -}}
+{{- if hasKey $values $part.name | ternary (get $values $part.name) $part.isOn -}}
+{{- $arguments = concat $arguments ($part.arguments | default list) -}}
+{{- range $list := list "crds" "policies" -}}
+{{- $_ := set $capability $list (concat (get $capability $list | default list) (get $part $list | default list)) -}}
+{{- end -}}
+{{- range $place, $rules := $part.rights -}}
+{{- $_ := set $capability.rights $place (concat (get $capability.rights $place | default list) ($rules | default list)) -}}
+{{- end -}}
+{{- else -}}
+{{- $arguments = concat $arguments ($part.argumentsWithout | default list) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $capability "arguments" $arguments -}}
 {{- end -}}
 
 {{/*

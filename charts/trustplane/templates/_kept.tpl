@@ -4,8 +4,8 @@ are those that its rights name. Takes root and process.
 */}}
 {{- define "trustplane.kept" -}}
 {{- $process := .process -}}
-{{- $rules := (.root.Files.Get "files/capabilities.yaml" | fromYaml).process.rights.namespaced -}}
-{{- range $process.capabilities }}{{ $rules = concat $rules .rights.namespaced }}{{ end -}}
+{{- $rules := (.root.Files.Get "files/capabilities.yaml" | fromYaml).process.rights.home -}}
+{{- range $process.capabilities }}{{ $rules = concat $rules (.rights.home | default list) }}{{ end -}}
 {{- $versions := dict "leases" "coordination.k8s.io/v1" "secrets" "v1" -}}
 {{- $kinds := dict "leases" "Lease" "secrets" "Secret" -}}
 {{- $objects := list -}}

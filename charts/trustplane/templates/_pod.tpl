@@ -8,12 +8,16 @@
 {{- with $capability.namespaces }}
 - --{{ $capability.name }}-namespaces={{ join "," . }}
 {{- end }}
+{{- range $capability.arguments }}
+- {{ . }}
+{{- end }}
 {{- end }}
 {{- if has "hsm" (splitList "," (include "trustplane.names" .process.capabilities)) }}
 {{ include "trustplane.hsm.args" .root }}
 {{- end }}
 - --name={{ .process.name }}
 - --admin-bind-address=:8080
+- --health-probe-bind-address=:8081
 - --webhook-bind-address={{ if .process.webhooks }}:9443{{ else }}0{{ end }}
 - --log-format={{ .root.Values.log.format }}
 - --log={{ .root.Values.log.filter }}
@@ -40,21 +44,26 @@ env:
   {{- end }}
 ports:
   - {name: admin, containerPort: 8080, protocol: TCP}
+  - {name: probes, containerPort: 8081, protocol: TCP}
   {{- if .process.webhooks }}
   - {name: webhook, containerPort: 9443, protocol: TCP}
   {{- end }}
 livenessProbe:
-  httpGet: {path: /livez, port: admin}
+  httpGet: {path: /livez, port: probes}
   periodSeconds: 10
   timeoutSeconds: 3
   failureThreshold: 3
 readinessProbe:
-  httpGet: {path: /readyz, port: admin}
+  httpGet: {path: /readyz, port: probes}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 2
 resources:
   {{- toYaml .process.resources | nindent 2 }}
+{{- with $values.deployment.extraVolumeMounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 securityContext:
   allowPrivilegeEscalation: false
   capabilities: {drop: [ALL]}

@@ -1,7 +1,20 @@
 {{/*
+The rights of a process or of a capability, each where it holds: on the cluster and in every namespace; in the namespaces that
+are served, which are all if none is listed; at home; in `default`. Takes root, process, name, rights and namespaces.
+*/}}
+{{- define "trustplane.rights" -}}
+{{- $to := dict "root" .root "process" .process -}}
+{{- $wide := concat (.rights.cluster | default list) (.rights.everywhere | default list) -}}
+{{- include "trustplane.grant" (merge (dict "kind" "Role" "name" .name "rules" .rights.home "in" .root.Release.Namespace) $to) }}
+{{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" .name "rules" .rights.served "namespaces" .namespaces) $to) }}
+{{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" (printf "%s-everywhere" .name) "rules" $wide) $to) }}
+{{- include "trustplane.grant" (merge (dict "kind" "Role" "name" (printf "%s-default" .name) "rules" .rights.default "in" "default") $to) }}
+{{- end -}}
+
+{{/*
 A Role or ClusterRole and its binding to a process, or nothing when there is nothing to permit.
-Takes root, process, kind (Role or ClusterRole), name, rules, and perhaps namespaces: then a ClusterRole is bound in those
-alone.
+Takes root, process, kind (Role or ClusterRole), name and rules; for a Role its namespace (`in`); for a ClusterRole perhaps
+namespaces: then it is bound in those alone.
 */}}
 {{- define "trustplane.grant" -}}
 {{- if .rules }}
@@ -10,16 +23,14 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
 metadata:
   name: {{ .name }}
-  {{- if eq .kind "Role" }}
-  namespace: {{ .root.Release.Namespace }}
+  {{- with .in }}
+  namespace: {{ . }}
   {{- end }}
   labels:
     {{- include "trustplane.labels" . | nindent 4 }}
 rules:
   {{- toYaml .rules | replace "$(PROCESS)" .process.name | nindent 2 }}
-{{- if eq .kind "Role" }}
-{{- include "trustplane.binding" (merge (dict "in" .root.Release.Namespace) .) }}
-{{- else if .namespaces }}
+{{- if .namespaces }}
 {{- range .namespaces }}
 {{- include "trustplane.binding" (merge (dict "in" .) $) }}
 {{- end }}

@@ -23,9 +23,7 @@ pub use device::{
 pub use mirroring::MirroringSpec;
 #[cfg(feature = "crd")]
 pub use pool::HsmPool;
-pub use pool::{
-    AggregatedDevice, HsmPoolSpec, HsmPoolStatus, MirroringStatus, ReportingPod, StatusCondition,
-};
+pub use pool::{AggregatedDevice, HsmPoolSpec, HsmPoolStatus, MirroringStatus, ReportingPod};
 pub use report::{DeviceReport, DiscoveryStatus, ReportedDevice};
 #[cfg(feature = "crd")]
 pub use secret::HsmSecret;

@@ -3,6 +3,7 @@
 mod judgement;
 mod observation;
 mod report;
+mod tokens;
 mod webhooks;
 
 use std::io::Write;

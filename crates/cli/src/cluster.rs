@@ -9,6 +9,10 @@ use jiff::fmt::rfc2822;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use serde::de::DeserializeOwned;
+use trustplane_kit::apply::WriteError;
+use trustplane_kit::read::read_object;
+use trustplane_plan::{Kind, ObjectRef};
 
 /// Which cluster, and where in it.
 #[derive(Debug, Clone, clap::Args)]
@@ -89,15 +93,33 @@ impl Cluster {
     /// Waits for an answer, but not for ever.
     pub async fn ask<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Seen<T> {
         match tokio::time::timeout(self.deadline, request).await {
-            Err(_) => Err(Obstacle::Failed(format!(
-                "no answer within {} s",
-                self.deadline.as_secs()
-            ))),
+            Err(_) => Err(self.late()),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(Obstacle::Forbidden),
             Ok(Err(kube::Error::Api(status))) => Err(Obstacle::Failed(status.message.clone())),
             Ok(Err(error)) => Err(Obstacle::Failed(chain(&error))),
         }
+    }
+
+    /// Some fields of an object. An object may hold values, so this is the only way to read one by its name.
+    pub async fn read<T: DeserializeOwned>(&self, kind: &Kind, object: &ObjectRef) -> Seen<T> {
+        let read = tokio::time::timeout(self.deadline, read_object(&self.client, kind, object));
+        match read.await {
+            Err(_) => Err(self.late()),
+            Ok(Ok(Some(found))) => Ok(found),
+            Ok(Ok(None)) => Err(Obstacle::Failed("it does not exist".to_owned())),
+            Ok(Err(WriteError::Forbidden { .. })) => Err(Obstacle::Forbidden),
+            // Whoever reads tells what.
+            Ok(Err(WriteError::Unavailable { problem, .. })) => Err(Obstacle::Failed(problem)),
+            Ok(Err(WriteError::WrongAnswer(_))) => Err(Obstacle::Failed(
+                "the API server's answer is not this object".to_owned(),
+            )),
+            Ok(Err(error)) => Err(Obstacle::Failed(error.to_string())),
+        }
+    }
+
+    fn late(&self) -> Obstacle {
+        Obstacle::Failed(format!("no answer within {} s", self.deadline.as_secs()))
     }
 
     /// The server's clock, so that the user's need not be right.
@@ -138,3 +160,6 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

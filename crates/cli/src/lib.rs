@@ -6,8 +6,16 @@
 //! It is not for automation inside the cluster, and it changes nothing unless a command says so in its name.
 //!
 //! ```no_run
+//! use trustplane_cli::Program;
+//!
+//! const PROGRAM: Program = Program {
+//!     name: env!("CARGO_PKG_NAME"),
+//!     component: "kubectl",
+//!     version: env!("CARGO_PKG_VERSION"),
+//! };
+//!
 //! fn main() -> std::process::ExitCode {
-//!     trustplane_cli::main()
+//!     trustplane_cli::main(PROGRAM)
 //! }
 //! ```
 
@@ -22,25 +30,18 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 pub use command::Cli;
+pub use trustplane_process::frame::Program;
 
 /// Runs the command line: 0 when all is well, 1 when it is not, 2 when it was not understood.
-pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    trustplane_process::crypto::install();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(command::run(cli, &mut std::io::stdout())),
-        Err(error) => Err(anyhow::Error::new(error).context("start")),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::complain(&error);
-            ExitCode::FAILURE
+pub fn main(program: Program) -> ExitCode {
+    trustplane_process::frame::tool(program, |cli: Cli| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        match runtime.block_on(command::run(cli, &mut std::io::stdout())) {
+            Err(error) if output::is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+            outcome => Ok(outcome?),
         }
-    }
+    })
 }

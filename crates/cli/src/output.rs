@@ -76,9 +76,3 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 pub fn pass_on(said: &[u8]) -> Result<()> {
     io::stderr().write_all(said).context("write to standard error")
 }
-
-/// Tells the user on standard error why nothing could be done.
-pub fn complain(error: &anyhow::Error) {
-    // When standard error is gone, too, nobody is left to tell.
-    let _ = writeln!(io::stderr(), "error: {error:#}");
-}

@@ -40,12 +40,13 @@ use serde_json::Value;
 use trustplane_plan::{Apply, Conflicts, Expect, Keep, Kind, Meta, ObjectRef, Target};
 use trustplane_process::metrics::Metrics;
 
+use crate::read::read_object;
 pub(crate) use call::{Call, JSON, MERGE_PATCH};
 pub use error::{Attempt, HeldField, WriteError};
 pub(crate) use kept::{kept_secret, read_kept};
 pub use key::{INSTALLATION_KEY, installation_key, installation_key_rights, rehearsal_key};
 use metrics::WriteMetrics;
-pub(crate) use verdict::judge;
+pub(crate) use verdict::{is_absent, judge};
 pub(crate) use written::{Effect, Journal, Written, note_update};
 
 /// Writes of one controller: one field manager. A cheap clone.
@@ -157,27 +158,13 @@ impl Writer {
         self.read(&Attempt::new("read", &target), keep).await
     }
 
-    /// Some fields of a live object, not from a cache; `None` if there is no such object. Errors hold none of its content.
+    /// Some fields of a live object, by [`read_object`](crate::read::read_object).
     pub async fn get_slim<T: DeserializeOwned>(
         &self,
         kind: &Kind,
         object: &ObjectRef,
     ) -> Result<Option<T>, WriteError> {
-        let target = Target {
-            kind: kind.clone(),
-            object: object.clone(),
-        };
-        let attempt = Attempt::new("read", &target);
-        let answer = Call::get(path(&attempt)?, JSON).send(&self.client).await;
-        if let Ok(answer) = &answer
-            && verdict::is_absent(&attempt, answer)
-        {
-            return Ok(None);
-        }
-        let text = judge(&attempt, answer)?;
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|_| no_object(&attempt))
+        read_object(&self.client, kind, object).await
     }
 
     /// One server-side apply.
@@ -208,7 +195,7 @@ impl Writer {
     async fn read(&self, attempt: &Attempt, keep: &Keep) -> Result<Option<Meta>, WriteError> {
         let answer = Call::get(path(attempt)?, call::METADATA).send(&self.client).await;
         if let Ok(answer) = &answer
-            && verdict::is_absent(attempt, answer)
+            && is_absent(attempt, answer)
         {
             return Ok(None);
         }
@@ -227,8 +214,8 @@ impl Writer {
     }
 }
 
-/// The path of the object. A name that comes from a user must not lead to another path.
-fn path(attempt: &Attempt) -> Result<String, WriteError> {
+/// The path of the object. A name that no object can have is refused before any call.
+pub(crate) fn path(attempt: &Attempt) -> Result<String, WriteError> {
     let object = &attempt.target().object;
     if is_segment(object.name()) && object.namespace().is_none_or(is_segment) {
         Ok(attempt.target().kind.object_path(object))
@@ -245,16 +232,11 @@ fn is_segment(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && name.chars().all(allowed)
 }
 
+/// The metadata in an answer, if it is that of the object.
 fn decode(attempt: &Attempt, text: &str, keep: &Keep) -> Result<Meta, WriteError> {
-    Meta::decode(text, keep).map_err(|_| no_object(attempt))
-}
-
-fn no_object(attempt: &Attempt) -> WriteError {
-    WriteError::Unavailable {
-        attempt: attempt.clone(),
-        problem: "the API server answered something that is no such object".into(),
-        retry_after: None,
-    }
+    let meta = Meta::decode(text, keep).ok();
+    meta.filter(|meta| meta.object == attempt.target().object)
+        .ok_or_else(|| WriteError::WrongAnswer(attempt.clone()))
 }
 
 #[cfg(test)]

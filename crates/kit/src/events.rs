@@ -1,10 +1,14 @@
 //! Events: what a controller tells the user about an object.
 //!
-//! [`Events::tell`] never waits and never fails: it puts the note into a bounded buffer, where equal notes become one with a
-//! count. One task, the [`Publisher`], writes them as events.k8s.io/v1 with series. An object has a budget of different
-//! notes, so that a mad one cannot flood the cluster; what is dropped is counted.
+//! [`Events::tell`] never waits: it puts the note into a bounded buffer, where equal notes become one with a count, and
+//! says whether it was taken. One task, the [`Publisher`], writes them as events.k8s.io/v1 with series.
 //!
-//! It is not for anything that must not be lost: that belongs into a status.
+//! **Guarantees.** A note that was taken is published, or counted as given up after several failures. A flood in one
+//! namespace leaves room for the notes of every other. An object has a budget of different notes, so that a mad one cannot
+//! flood the cluster.
+//!
+//! **Caveats.** A note that was refused is nowhere: [`Step::TellOnce`](trustplane_plan::Step) remembers it as told only when
+//! it was taken, and the key looks again. The buffer is in memory: what must survive a crash belongs into a status.
 
 mod budget;
 mod publish;
@@ -26,9 +30,10 @@ use trustplane_plan::Note;
 use trustplane_process::metrics::Metrics;
 
 pub use publish::Publisher;
-use series::{Buffer, Told};
+use series::Buffer;
+pub use series::Told;
 
-use crate::rights::Rights;
+use crate::rights::{Place, Rights};
 
 /// Where notes go. One for each process, cloned to every controller; all clones are one.
 ///
@@ -67,13 +72,24 @@ impl Events {
         (events, publisher)
     }
 
-    /// What publishing needs on the API server.
+    /// What publishing needs on the API server, where objects with a namespace are served.
     pub fn rights() -> Rights {
-        Rights::none().everywhere("events.k8s.io", &["events"], &["create", "get", "patch"])
+        Self::rights_at(Place::Served)
     }
 
-    /// Tells the user something, sooner or later.
-    pub fn tell(&self, note: &Note) {
+    /// What publishing needs for events about objects without a namespace, where the capability is kept to some
+    /// namespaces.
+    pub fn rights_about_cluster_objects() -> Rights {
+        Self::rights_at(Place::Default)
+    }
+
+    fn rights_at(place: Place) -> Rights {
+        Rights::none().on(place, "events.k8s.io", &["events"], &["create", "get", "patch"])
+    }
+
+    /// Tells the user something soon, and answers whether the note was taken.
+    #[must_use = "a note that was refused is never published"]
+    pub fn tell(&self, note: &Note) -> Told {
         let name = wire::name(note);
         let told = {
             let mut buffer = self.buffer();
@@ -81,10 +97,11 @@ impl Events {
             self.0.metrics.depth(&buffer);
             told
         };
-        self.0.metrics.count(told.into());
-        if matches!(told, Told::Started | Told::Joined) {
+        self.0.metrics.count(told.into(), 1);
+        if told.is_taken() {
             self.0.wake.notify_one();
         }
+        told
     }
 
     fn buffer(&self) -> MutexGuard<'_, Buffer> {
@@ -113,7 +130,7 @@ impl EventMetrics {
             let (notes, waiting) = (Family::default(), Gauge::default());
             registry.register(
                 "events_notes",
-                "notes to users by what became of them",
+                "notes to users by what became of them; over_budget and refused are not published",
                 notes.clone(),
             );
             registry.register(
@@ -125,8 +142,8 @@ impl EventMetrics {
         })
     }
 
-    fn count(&self, outcome: &'static str) {
-        self.notes.get_or_create(&OutcomeLabels { outcome }).inc();
+    fn count(&self, outcome: &'static str, notes: u64) {
+        self.notes.get_or_create(&OutcomeLabels { outcome }).inc_by(notes);
     }
 
     fn depth(&self, buffer: &Buffer) {

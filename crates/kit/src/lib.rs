@@ -15,5 +15,6 @@ pub mod events;
 pub mod lease;
 pub mod manager;
 pub mod queue;
+pub mod read;
 pub mod rights;
 pub mod watch;

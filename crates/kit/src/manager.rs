@@ -4,10 +4,16 @@
 //! this cluster, the election, admission, and an orderly end.
 //!
 //! ```no_run
-//! use trustplane_kit::manager::{self, NoMore};
+//! use trustplane_kit::manager::{self, NoMore, Program};
+//!
+//! const PROGRAM: Program = Program {
+//!     name: env!("CARGO_PKG_NAME"),
+//!     component: "manager",
+//!     version: env!("CARGO_PKG_VERSION"),
+//! };
 //!
 //! fn main() -> std::process::ExitCode {
-//!     manager::main("manager", env!("CARGO_PKG_VERSION"), |_: NoMore| Vec::new())
+//!     manager::main(PROGRAM, |_: NoMore| Vec::new())
 //! }
 //! ```
 //!
@@ -24,18 +30,19 @@ mod context;
 mod facts;
 mod webhooks;
 
-use std::{error::Error, io::Write, process::ExitCode, sync::Arc};
+use std::{io::Write, process::ExitCode, sync::Arc};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+pub use trustplane_process::frame::Program;
 use trustplane_process::frame::{self, Frame};
 
 use args::Arguments;
 pub use args::{Command, ManagerArgs, NoMore};
 pub use assembly::Assembly;
-pub use capability::{Capability, PROCESS, Start, StartError, describe};
+pub use capability::{Capability, PROCESS, Part, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
 pub use context::{Context, Workbench};
 
@@ -50,40 +57,16 @@ use crate::{
 };
 
 /// Runs a manager to its end, with the capabilities that are made from their own arguments.
-pub fn main<M: clap::Args>(
-    component: &'static str,
-    version: &'static str,
-    capabilities: impl FnOnce(M) -> Vec<Capability>,
-) -> ExitCode {
-    let parsed = trustplane_process::args::parse::<Arguments<M>>();
-    let Arguments { manager, more } = parsed.unwrap_or_else(|error| error.exit());
-    let known = capabilities(more);
-    let outcome = match manager.command {
-        Some(Command::Describe) => print_description(version, &known).map(|()| ExitCode::SUCCESS),
-        None => run(manager, component, version, &known),
-    };
-    outcome.unwrap_or_else(|error| {
-        tell(&*error);
-        ExitCode::FAILURE
-    })
-}
-
-/// Says once why the process cannot start: in the log, or before there is one on stderr.
-fn tell(error: &(dyn Error + 'static)) {
-    let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |&error| error.source()) {
-        let cause = cause.to_string();
-        // Many errors tell their cause themselves.
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
+pub fn main<M: clap::Args>(program: Program, capabilities: impl FnOnce(M) -> Vec<Capability>) -> ExitCode {
+    frame::main(program, async |arguments: Arguments<M>| {
+        let Arguments { manager, more } = arguments;
+        let known = capabilities(more);
+        match manager.command {
+            Some(Command::Describe) => print_description(program.version, &known).map(|()| ExitCode::SUCCESS),
+            // The future holds all that starts: it is kept off the stack.
+            None => Box::pin(run(manager, program, &known)).await,
         }
-    }
-    if tracing::dispatcher::has_been_set() {
-        tracing::error!(error = text, "cannot start");
-    } else {
-        // Without stderr there is nobody to tell.
-        let _ = writeln!(std::io::stderr(), "error: {text}");
-    }
+    })
 }
 
 /// What every manager of this name may do, whatever its capabilities.
@@ -103,10 +86,9 @@ fn print_description(version: &str, known: &[Capability]) -> Result<(), StartErr
     Ok(())
 }
 
-fn run(
+async fn run(
     mut arguments: ManagerArgs,
-    component: &'static str,
-    version: &'static str,
+    program: Program,
     known: &[Capability],
 ) -> Result<ExitCode, StartError> {
     // A name that does not exist is told before anything is started.
@@ -115,40 +97,34 @@ fn run(
         .as_deref()
         .map(|names| choice::named(names, known))
         .transpose()?;
-    frame::runtime()?.block_on(async {
-        let frame = Frame::start(&arguments.common, component).await?;
-        let fence = if arguments.elects() {
-            Fence::closed()
-        } else {
-            Fence::always()
-        };
-        let identity = Identity::new(component, version, arguments.pod.as_deref());
-        let config = arguments.kube.config().await?;
-        arguments.run_in(&config.default_namespace);
-        let clients = Clients::new(config, identity, fence)?;
-        let chosen = match named {
-            Some(named) => named,
-            None => possible(&clients, &arguments, known).await?,
-        };
-        let context = context(&frame, clients, &arguments, &chosen).await?;
-        for capability in &chosen {
-            (capability.start)(context.clone())
-                .await
-                .map_err(|error| format!("{}: {error}", capability.name))?;
-        }
-        webhooks::serve(&context, &arguments, &chosen).await?;
-        let names: Vec<_> = chosen.iter().map(|capability| capability.name).collect();
-        tracing::info!(
-            capabilities = names.join(","),
-            dry_run = arguments.dry_run,
-            "running"
-        );
-        // Why it ends it says itself.
-        Ok(match frame.run().await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        })
-    })
+    let frame = Frame::start(&arguments.common, program).await?;
+    let fence = if arguments.elects() {
+        Fence::closed()
+    } else {
+        Fence::always()
+    };
+    let identity = Identity::new(program.component, program.version, arguments.pod.as_deref());
+    let config = arguments.kube.config().await?;
+    arguments.run_in(&config.default_namespace);
+    let clients = Clients::new(config, identity, fence)?;
+    let chosen = match named {
+        Some(named) => named,
+        None => possible(&clients, &arguments, known).await?,
+    };
+    let context = context(&frame, clients, &arguments, &chosen).await?;
+    for capability in &chosen {
+        (capability.start)(context.clone())
+            .await
+            .map_err(|error| format!("{}: {error}", capability.name))?;
+    }
+    webhooks::serve(&context, &arguments, &chosen).await?;
+    let names: Vec<_> = chosen.iter().map(|capability| capability.name).collect();
+    tracing::info!(
+        capabilities = names.join(","),
+        dry_run = arguments.dry_run,
+        "running"
+    );
+    Ok(frame.run().await)
 }
 
 /// The capabilities whose CRDs and rights exist; the log says which, and why the others do not run.
@@ -160,12 +136,11 @@ async fn possible(
     let facts = Facts::gather(&clients.call, arguments.namespace(), known).await?;
     let mut possible = Vec::new();
     for capability in known {
-        let rights = if webhooks::are_served(arguments) {
-            capability.rights_in(&arguments.name)
-        } else {
-            (capability.rights)()
+        let webhooks = match webhooks::are_served(arguments) {
+            true => capability.webhook_rights(&arguments.name),
+            false => Rights::none(),
         };
-        let (needed, lack) = facts.lacks(capability, &rights);
+        let (needed, lack) = facts.lacks(capability, &webhooks);
         if !needed.is_nothing() {
             tracing::info!(capability = capability.name, "does not run: {needed}");
             continue;

@@ -1,9 +1,9 @@
-//! What a controller may do on the API server, declared beside the code that does it.
+//! What a controller may do on the API server and where, declared beside the code that does it.
 //!
 //! The chart's roles are generated from these declarations, tests run under them, and an audit of the tests compares what
 //! was declared with what was used. There is no second place where rights are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,26 @@ use serde::{Deserialize, Serialize};
 /// The verbs of a controller that watches a kind.
 pub const WATCH: &[&str] = &["get", "list", "watch"];
 
-/// The rights of a process or of one capability.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Rights {
-    /// In every namespace and on kinds without one: a ClusterRole.
-    pub cluster: Vec<PolicyRule>,
-    /// In the namespace of the installation only: a Role.
-    pub namespaced: Vec<PolicyRule>,
+/// Where a right holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Place {
+    /// On kinds without a namespace.
+    Cluster,
+    /// In every namespace, also when the capability is kept to some.
+    Everywhere,
+    /// In the namespaces that the capability serves: every namespace, or those that the admin keeps it to.
+    Served,
+    /// In the namespace of the installation.
+    Home,
+    /// In the namespace `default`: events about objects without a namespace live there.
+    Default,
 }
+
+/// The rights of a process, of a capability or of a part of one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rights(BTreeMap<Place, Vec<PolicyRule>>);
 
 impl Rights {
     /// No right at all.
@@ -26,72 +38,75 @@ impl Rights {
         Self::default()
     }
 
-    /// Adds verbs on resources of a group, everywhere.
+    /// Adds verbs on resources of a group, at this place.
     #[must_use]
-    pub fn everywhere(mut self, group: &str, resources: &[&str], verbs: &[&str]) -> Self {
-        self.cluster.push(rule(group, resources, verbs, &[]));
-        self
+    pub fn on(self, place: Place, group: &str, resources: &[&str], verbs: &[&str]) -> Self {
+        self.on_objects(place, group, resources, verbs, &[])
     }
 
-    /// Adds verbs on exactly these objects without a namespace.
+    /// Adds verbs on exactly these objects, at this place.
     #[must_use]
-    pub fn on_objects(mut self, group: &str, resources: &[&str], verbs: &[&str], names: &[&str]) -> Self {
-        self.cluster.push(rule(group, resources, verbs, names));
-        self
-    }
-
-    /// Adds verbs in the namespace of the installation.
-    #[must_use]
-    pub fn at_home(mut self, group: &str, resources: &[&str], verbs: &[&str]) -> Self {
-        self.namespaced.push(rule(group, resources, verbs, &[]));
-        self
-    }
-
-    /// Adds verbs on exactly these objects of the namespace of the installation.
-    #[must_use]
-    pub fn on_objects_at_home(
+    pub fn on_objects(
         mut self,
+        place: Place,
         group: &str,
         resources: &[&str],
         verbs: &[&str],
         names: &[&str],
     ) -> Self {
-        self.namespaced.push(rule(group, resources, verbs, names));
+        let rules = self.0.entry(place).or_default();
+        rules.push(rule(group, resources, verbs, names));
         self
     }
 
     /// Adds the rights of another.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
-        self.cluster.extend(other.cluster);
-        self.namespaced.extend(other.namespaced);
+        for (place, rules) in other.0 {
+            self.0.entry(place).or_default().extend(rules);
+        }
         self
+    }
+
+    /// The rules that hold at this place.
+    pub fn of(&self, place: Place) -> Vec<PolicyRule> {
+        self.0.get(&place).cloned().unwrap_or_default()
+    }
+
+    /// The rules that hold beyond the namespace of the installation, for a capability that serves every namespace.
+    pub fn wide(&self) -> Vec<PolicyRule> {
+        let wide = self.rules().filter(|(place, _)| *place != Place::Home);
+        wide.map(|(_, rule)| rule.clone()).collect()
+    }
+
+    /// Every rule, and where it holds.
+    pub fn rules(&self) -> impl Iterator<Item = (Place, &PolicyRule)> {
+        let places = self.0.iter();
+        places.flat_map(|(place, rules)| rules.iter().map(|rule| (*place, rule)))
     }
 
     /// The first wildcard, if there is one: a right that nobody can review.
     pub fn wildcard(&self) -> Option<&PolicyRule> {
         let star = |list: &Option<Vec<String>>| list.iter().flatten().any(|entry| entry.contains('*'));
-        let mut rules = self.cluster.iter().chain(&self.namespaced);
+        let mut rules = self.rules().map(|(_, rule)| rule);
         rules.find(|rule| star(&rule.api_groups) || star(&rule.resources) || star(&Some(rule.verbs.clone())))
     }
+}
 
-    /// What is lacking if these are the rights granted: `verb group/resource` for each, in order.
-    ///
-    /// `granted` is the answer of a SelfSubjectRulesReview for the home namespace, so it holds both kinds.
-    pub fn lacking(&self, granted: &[PolicyRule]) -> BTreeSet<String> {
-        let mut lacking = BTreeSet::new();
-        for wanted in self.cluster.iter().chain(&self.namespaced) {
-            for (group, resource, verb) in singles(wanted) {
-                let names = wanted.resource_names.as_deref().unwrap_or_default();
-                let mut covered = granted.iter().filter(|rule| grants(rule, group, resource, verb));
-                if !covered.any(|rule| covers_names(rule, names)) {
-                    let group = if group.is_empty() { "core" } else { group };
-                    lacking.insert(format!("{verb} {group}/{resource}"));
-                }
-            }
-        }
-        lacking
-    }
+/// What a rule says that these rights do not grant: `verb group/resource` for each, in order.
+pub(crate) fn lacking(wanted: &PolicyRule, granted: &[PolicyRule]) -> BTreeSet<String> {
+    let names = wanted.resource_names.as_deref().unwrap_or_default();
+    let is_lacking = |(group, resource, verb): &(&str, &str, &str)| {
+        let mut covered = granted.iter().filter(|rule| grants(rule, group, resource, verb));
+        !covered.any(|rule| covers_names(rule, names))
+    };
+    let lacking = singles(wanted).filter(is_lacking);
+    lacking
+        .map(|(group, resource, verb)| {
+            let group = if group.is_empty() { "core" } else { group };
+            format!("{verb} {group}/{resource}")
+        })
+        .collect()
 }
 
 fn rule(group: &str, resources: &[&str], verbs: &[&str], names: &[&str]) -> PolicyRule {
@@ -134,44 +149,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_what_is_lacking() {
-        let wanted = Rights::none()
-            .everywhere("", &["pods"], WATCH)
-            .on_objects_at_home("", &["secrets"], &["get", "update"], &["ca"]);
+    fn lacking_names_each_verb_that_is_not_granted() {
         let granted = [
             rule("", &["pods"], &["get", "list"], &[]),
             rule("", &["secrets"], &["get"], &["ca"]),
         ];
-        let lacking: Vec<_> = wanted.lacking(&granted).into_iter().collect();
-        assert_eq!(lacking, ["update core/secrets", "watch core/pods"]);
+        let of = |wanted: &PolicyRule| lacking(wanted, &granted).into_iter().collect::<Vec<_>>();
+        assert_eq!(of(&rule("", &["pods"], WATCH, &[])), ["watch core/pods"]);
+        let named = rule("", &["secrets"], &["get", "update"], &["ca"]);
+        assert_eq!(of(&named), ["update core/secrets"]);
     }
 
     #[test]
     fn a_grant_on_one_object_is_no_grant_on_all() {
-        let wanted = Rights::none().everywhere("", &["secrets"], &["get"]);
-        assert_eq!(
-            wanted
-                .lacking(&[rule("", &["secrets"], &["get"], &["one"])])
-                .len(),
-            1
-        );
+        let wanted = rule("", &["secrets"], &["get"], &[]);
+        let one = [rule("", &["secrets"], &["get"], &["one"])];
+        assert_eq!(lacking(&wanted, &one).len(), 1);
         let all = [PolicyRule {
             api_groups: Some(vec!["*".into()]),
             resources: Some(vec!["*".into()]),
             verbs: vec!["*".into()],
             ..Default::default()
         }];
-        assert!(wanted.lacking(&all).is_empty());
+        assert!(lacking(&wanted, &all).is_empty());
     }
 
     #[test]
     fn a_wildcard_is_found() {
-        assert!(
-            Rights::none()
-                .everywhere("", &["*"], &["get"])
-                .wildcard()
-                .is_some()
-        );
-        assert!(Rights::none().at_home("", &["pods"], WATCH).wildcard().is_none());
+        let rights = |resources| Rights::none().on(Place::Served, "", resources, WATCH);
+        assert!(rights(&["*"]).wildcard().is_some());
+        assert!(rights(&["pods"]).wildcard().is_none());
+    }
+
+    #[test]
+    fn rights_are_told_by_the_place_where_they_hold() {
+        let rights = Rights::none()
+            .on(Place::Served, "", &["pods"], &["get"])
+            .and(Rights::none().on(Place::Home, "", &["secrets"], &["get"]));
+        let told = serde_json::to_value(&rights).unwrap();
+        assert_eq!(told["served"][0]["resources"][0], "pods");
+        assert_eq!(told["home"][0]["resources"][0], "secrets");
+        assert_eq!(rights.wide(), rights.of(Place::Served));
     }
 }

@@ -55,24 +55,26 @@ impl Kind {
         }
     }
 
-    /// The collection's path on the API server, for one namespace or for all.
+    /// The collection's path on the API server, for one namespace or for all. Every part is escaped by [`path_part`].
     pub fn collection_path(&self, namespace: Option<&str>) -> String {
+        let (version, plural) = (path_part(&self.version), path_part(&self.plural));
         let root = if self.group.is_empty() {
-            format!("/api/{}", self.version)
+            format!("/api/{version}")
         } else {
-            format!("/apis/{}/{}", self.group, self.version)
+            format!("/apis/{}/{version}", path_part(&self.group))
         };
         match namespace {
             Some(namespace) if self.scope == Scope::Namespaced => {
-                format!("{root}/namespaces/{namespace}/{}", self.plural)
+                format!("{root}/namespaces/{}/{plural}", path_part(namespace))
             }
-            _ => format!("{root}/{}", self.plural),
+            _ => format!("{root}/{plural}"),
         }
     }
 
-    /// One object's path on the API server.
+    /// One object's path on the API server, whatever the name is: it never leads to a collection or to another object.
     pub fn object_path(&self, object: &ObjectRef) -> String {
-        format!("{}/{}", self.collection_path(object.namespace()), object.name())
+        let collection = self.collection_path(object.namespace());
+        format!("{collection}/{}", path_part(object.name()))
     }
 }
 
@@ -128,6 +130,29 @@ impl fmt::Debug for ObjectRef {
     }
 }
 
+/// One part of a path on the API server, escaped: no text can end the part, begin a query, or stand for another part.
+///
+/// The API server splits a path after it has decoded it. So what would still split it then is escaped twice: `/`, and a part
+/// that is empty, `.` or `..`. The API server takes the result for a name that no object has.
+pub fn path_part(text: &str) -> String {
+    let is_dots = matches!(text, "." | "..");
+    let mut part = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'/' => part.push_str("%252F"),
+            b'.' if is_dots => part.push_str("%252E"),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' | b'@' => {
+                part.push(char::from(byte));
+            }
+            other => part.push_str(&format!("%{other:02X}")),
+        }
+    }
+    if part.is_empty() {
+        part.push_str("%25");
+    }
+    part
+}
+
 /// An object of some kind: what an event is about, who owns a child, where a status goes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
@@ -145,6 +170,8 @@ impl fmt::Display for Target {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
@@ -167,6 +194,64 @@ mod tests {
             ROLE.object_path(&ObjectRef::new(None, "r")),
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"
         );
+    }
+
+    #[test]
+    fn a_name_cannot_change_what_a_path_asks_for() {
+        let path = |name: &str| SECRET.object_path(&ObjectRef::new(Some("a"), name));
+        for (name, part) in [
+            ("system:node:x", "system:node:x"),
+            ("?", "%3F"),
+            ("b?watch=1", "b%3Fwatch%3D1"),
+            ("b#", "b%23"),
+            ("b%2fc", "b%252fc"),
+            ("b/c", "b%252Fc"),
+            ("..", "%252E%252E"),
+            ("", "%25"),
+            ("ä b", "%C3%A4%20b"),
+        ] {
+            assert_eq!(path(name), format!("/api/v1/namespaces/a/secrets/{part}"));
+        }
+        assert_eq!(
+            SECRET.collection_path(Some("a/secrets/b?x=")),
+            "/api/v1/namespaces/a%252Fsecrets%252Fb%3Fx%3D/secrets"
+        );
+    }
+
+    proptest! {
+        /// As the API server reads a path: without its query, decoded, and then split.
+        #[test]
+        fn a_path_has_the_parts_it_was_made_of(namespace in "[ -~ä]{1,12}", name in "[ -~ä]{0,12}") {
+            let path = SECRET.object_path(&ObjectRef::new(Some(&namespace), &name));
+            prop_assert!(!path.contains(['?', '#', ' ']) && path.is_ascii());
+            let decoded = decode(&path);
+            let parts: Vec<&str> = decoded.split('/').collect();
+            prop_assert_eq!(parts.len(), 7, "{}", decoded);
+            prop_assert!(parts[1..].iter().all(|part| !matches!(*part, "" | "." | "..")), "{}", decoded);
+            prop_assert_eq!([parts[3], parts[5]], ["namespaces", "secrets"]);
+            let is_plain = |text: &str| !text.contains('/') && !matches!(text, "" | "." | "..");
+            if is_plain(&name) {
+                prop_assert_eq!(parts[6], name);
+            }
+        }
+    }
+
+    fn decode(path: &str) -> String {
+        let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
+        while let [first, tail @ ..] = rest {
+            match (first, tail) {
+                (b'%', [high, low, after @ ..]) => {
+                    let digits = [*high, *low];
+                    bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap());
+                    rest = after;
+                }
+                _ => {
+                    bytes.push(*first);
+                    rest = tail;
+                }
+            }
+        }
+        String::from_utf8(bytes).unwrap()
     }
 
     #[test]

@@ -22,7 +22,7 @@
 #![deny(missing_docs)]
 
 mod class;
-mod condition;
+pub mod condition;
 mod converge;
 mod deadline;
 mod fields;
@@ -41,7 +41,7 @@ pub use converge::{Convergence, Mark, Ownership, converge};
 pub use deadline::Deadline;
 pub use fields::FieldSet;
 pub use fingerprint::Fingerprinter;
-pub use kind::{Kind, ObjectRef, Scope, Target};
+pub use kind::{Kind, ObjectRef, Scope, Target, path_part};
 pub use manifest::Manifest;
 pub use meta::{Keep, Meta, MetaError, Owner};
 pub use note::{MAX_NOTE, Note, Severity};

@@ -70,6 +70,11 @@ impl Manifest {
         self
     }
 
+    /// The value of an annotation, stamps apart.
+    pub fn annotated(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key)?.as_str()
+    }
+
     /// Its kind.
     pub fn kind(&self) -> &Kind {
         &self.kind

@@ -67,8 +67,12 @@ pub enum Step<A = Never> {
     Status(Status),
     /// Add or remove a finalizer.
     Finalizer(Finalizer),
-    /// Tell the user something, as an event on an object.
+    /// Tell the user something, as an event on an object. If too many notes wait already, the plan goes on, and the key
+    /// looks again later.
     Tell(Note),
+    /// The same for a controller that tells it once: the call by which it remembers that is made only when the note was
+    /// taken.
+    TellOnce(Note, A),
     /// Call the outside.
     Call(A),
 }
@@ -275,7 +279,9 @@ impl<A: fmt::Debug> fmt::Display for Step<A> {
                 let verb = if change.present { "add" } else { "remove" };
                 write!(f, "{verb} the finalizer {} of {}", change.name, change.target)
             }
-            Self::Tell(note) => write!(f, "tell {}: {} {}", note.about, note.reason, note.text()),
+            Self::Tell(note) | Self::TellOnce(note, _) => {
+                write!(f, "tell {}: {} {}", note.about, note.reason, note.text())
+            }
             Self::Call(action) => write!(f, "call {action:?}"),
         }
     }

@@ -5,9 +5,12 @@
 //! | `/livez`, `/healthz` | 200 while every heartbeat is young enough, else 503 with the names of the late ones |
 //! | `/readyz` | 200 when every check is ready, else 503 with what is not ready and why; `?verbose` lists all |
 //! | `/metrics` | OpenMetrics text |
-//! | `/debug/state.json` | what parts of the process say of themselves; never a value |
+//! | `/debug/state.json` | what parts of the process say of themselves; never a value. To loopback only: `kubectl port-forward` |
 //!
 //! It speaks plain HTTP, answers only GET, and is meant for the pod's network. Not for users' requests.
+//!
+//! **Guarantees.** Idle and slow connections never keep a probe out, however many there are: see [`serve`](crate::serve). Probes can
+//! have a listener of their own (`--health-probe-bind-address`), which the network keeps from everybody but kubelet.
 
 mod checks;
 mod routes;
@@ -27,10 +30,14 @@ pub use checks::{Check, Heartbeat, Liveness, Readiness, Report, Text, Verdict};
 use routes::{Routes, router};
 pub use state::{StateEntry, StateSource};
 
-const LIMITS: Limits = Limits {
+/// What a listener for probes and metrics grants its clients.
+///
+/// Kubelet opens a connection for each probe, and scrapes are mostly 15 seconds or more apart: a connection that idles longer
+/// than [`Limits::idle`] is closed.
+pub const LIMITS: Limits = Limits {
     connections: 64,
-    head: Duration::from_secs(10),
-    idle: Duration::from_secs(100),
+    head: Duration::from_secs(5),
+    idle: Duration::from_secs(10),
     head_bytes: 8 * 1024,
     drain: Duration::from_secs(5),
 };

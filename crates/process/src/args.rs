@@ -31,7 +31,8 @@ use std::time::Duration;
 
 pub use bind::{BindAddress, BindError};
 pub use flag::{duration, go_bool};
-pub use layers::{ArgsError, parse, parse_from};
+pub(crate) use layers::parse_as;
+pub use layers::{ArgsError, parse_from};
 
 /// The flags that every binary has.
 #[derive(Debug, Clone, clap::Args)]

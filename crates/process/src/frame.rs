@@ -1,8 +1,11 @@
-//! The start of a binary: arguments, logs, crypto, metrics, admin port, supervision, shutdown, in this order.
+//! The frame of a binary: [`main`] begins and ends it, [`Frame`] is what runs in between: metrics, admin port, supervision, shutdown.
 //!
 //! ```no_run
+//! use std::process::ExitCode;
+//!
 //! use clap::Parser;
-//! use trustplane_process::{args, args::CommonArgs, frame::{self, Frame}};
+//! use trustplane_process::args::CommonArgs;
+//! use trustplane_process::frame::{self, Frame, Program};
 //!
 //! #[derive(Parser)]
 //! struct Args {
@@ -10,35 +13,46 @@
 //!     common: CommonArgs,
 //! }
 //!
-//! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let args: Args = args::parse().unwrap_or_else(|error| error.exit());
-//!     frame::runtime()?.block_on(async {
-//!         let frame = Frame::start(&args.common, "manager").await?;
+//! impl AsRef<CommonArgs> for Args {
+//!     fn as_ref(&self) -> &CommonArgs {
+//!         &self.common
+//!     }
+//! }
+//!
+//! const PROGRAM: Program = Program {
+//!     name: env!("CARGO_PKG_NAME"),
+//!     component: "manager",
+//!     version: env!("CARGO_PKG_VERSION"),
+//! };
+//!
+//! fn main() -> ExitCode {
+//!     frame::main(PROGRAM, async |args: Args| {
+//!         let frame = Frame::start(&args.common, PROGRAM).await?;
 //!         let stop = frame.shutdown().token();
 //!         frame.supervisor().spawn("work", async move { stop.cancelled().await });
-//!         Ok(frame.run().await?)
+//!         Ok(frame.run().await)
 //!     })
 //! }
 //! ```
 
+mod program;
+
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use serde_json::json;
 
 use crate::admin::{Admin, AdminAddresses, Check, Liveness, Readiness, Sources, StateEntry, StateSource};
 use crate::args::{BindError, CommonArgs};
-use crate::crypto;
 use crate::metrics::Metrics;
+use crate::protection;
 use crate::shutdown::Shutdown;
-use crate::supervise::{Supervisor, SupervisorError};
-use crate::telemetry::{self, TelemetryError};
+use crate::supervise::Supervisor;
+pub use program::{Program, main, main_from, tool};
 
 /// Why a process cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// Logging.
-    #[error(transparent)]
-    Telemetry(#[from] TelemetryError),
     /// The admin port.
     #[error(transparent)]
     Admin(#[from] BindError),
@@ -60,24 +74,26 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Starts what every process of ours has. `component` is its name in logs and state.
+    /// Starts what every process that serves has. Call it within [`main`], which starts logs and crypto.
     ///
     /// The process is not ready before [`Frame::run`].
-    pub async fn start(args: &CommonArgs, component: &'static str) -> Result<Self, FrameError> {
-        telemetry::init(args)?;
-        crypto::install();
+    pub async fn start(args: &CommonArgs, program: Program) -> Result<Self, FrameError> {
         let shutdown = Shutdown::on_signals(args.shutdown_deadline).map_err(FrameError::Signals)?;
         let sources = Sources::default();
         let started = sources.readiness.check("process");
         let supervisor = Supervisor::new(&sources.metrics, shutdown.clone());
         let admin = Admin::bind(&AdminAddresses::from(args), sources.clone()).await?;
         let addresses = admin.local_addresses();
-        tracing::info!(component, version = env!("CARGO_PKG_VERSION"), admin = ?addresses, "started");
+        let Program {
+            component, version, ..
+        } = program;
+        tracing::info!(component, version, admin = ?addresses, "started");
         let watched = supervisor.clone();
         let state = sources.state.register("process", move || {
             json!({
                 "component": component,
-                "version": env!("CARGO_PKG_VERSION"),
+                "version": version,
+                "memoryProtected": protection::is_protected(),
                 "tasks": watched.running(),
             })
         });
@@ -127,8 +143,8 @@ impl Frame {
         &self.admin
     }
 
-    /// Lets the process be ready, and waits for its end.
-    pub async fn run(self) -> Result<(), SupervisorError> {
+    /// Lets the process be ready, waits for its end, logs why it came, and gives the exit code: 0 after a signal, 1 after a fault.
+    pub async fn run(self) -> ExitCode {
         self.started.ready();
         let end = self.supervisor.run_until_shutdown();
         let unready = async {
@@ -136,16 +152,21 @@ impl Frame {
             self.started.not_ready("shutting down");
         };
         let (result, ()) = tokio::join!(end, unready);
-        match &result {
-            Ok(()) => tracing::info!("ended"),
-            Err(error) => tracing::error!(%error, "ended"),
+        match result {
+            Ok(()) => {
+                tracing::info!("ended");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                tracing::error!(%error, "ended");
+                ExitCode::FAILURE
+            }
         }
-        result
     }
 }
 
 /// A runtime for a process that mostly waits: two workers keep memory and start time small.
-pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("trustplane")

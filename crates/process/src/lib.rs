@@ -4,7 +4,7 @@
 //! manager, the agent, the hub and the command line tool all stand on it, so it knows neither Kubernetes nor any
 //! capability.
 //!
-//! A main is a few lines over [`frame::Frame`], whose documentation has the example.
+//! A main is a few lines over [`frame::main`], whose documentation has the example.
 #![deny(missing_docs)]
 
 pub mod admin;
@@ -19,6 +19,7 @@ pub mod frame;
 pub mod lock;
 pub mod metrics;
 pub mod outside;
+pub mod protection;
 pub mod secret;
 pub mod serve;
 pub mod shutdown;

@@ -1,9 +1,18 @@
-//! Serving HTTP with limits: connections are bounded, slow headers end, a shutdown drains.
+//! Serving HTTP with limits: connections are bounded, slow ones end or give way, a shutdown drains.
 //!
 //! The same engine serves the plain admin port and TLS ports; what differs is where connections come from.
+//!
+//! **Guarantees.** Connections without a running request never keep a new client out: when the listener is full, the connection
+//! that has waited longest is closed. A request that is being served is never cut off for another.
 
+mod places;
+
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,7 +20,7 @@ use http::Request;
 use hyper::body::Incoming as RequestBody;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -19,17 +28,20 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use places::{Phase, Place, Places};
+
 /// How long to leave a listener alone that could not accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What one listener grants its clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at a time; further ones wait in the kernel's queue.
+    /// Connections at a time. A further one takes the place of the connection that has waited longest; it waits in the kernel's
+    /// queue only while every connection has a running request.
     pub connections: usize,
     /// How long a client may take to send the head of its first request.
     pub head: Duration,
-    /// How long a connection may then idle between two requests.
+    /// How long a client may take, after an answer was made, to fetch it and to send the head of its next request.
     pub idle: Duration,
     /// The size of a request's head.
     pub head_bytes: usize,
@@ -75,31 +87,33 @@ impl Incoming for TcpListener {
 /// When this future is dropped, so are its connections.
 pub async fn serve<I: Incoming>(mut incoming: I, router: Router, limits: Limits, stop: CancellationToken) {
     let graceful = GracefulShutdown::new();
+    let places = Places::new(limits.connections);
     let mut connections = JoinSet::new();
     loop {
+        let next = async {
+            places.available().await;
+            incoming.accept().await
+        };
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             Some(ended) = connections.join_next() => {
                 note_end(ended);
                 continue;
             }
-            accepted = incoming.accept(), if connections.len() < limits.connections => accepted,
+            accepted = next => accepted,
         };
         match accepted {
             Ok((io, peer)) => {
-                let (router, begun) = (router.clone(), CancellationToken::new());
-                let first = begun.clone();
+                let place = places.take();
+                let (router, served) = (router.clone(), place.clone());
                 let service = service_fn(move |mut request: Request<RequestBody>| {
-                    first.cancel();
                     request.extensions_mut().insert(peer.clone());
-                    router.clone().oneshot(request)
+                    answer(served.clone(), router.clone(), request)
                 });
                 let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(limits.idle)
                     .max_buf_size(limits.head_bytes)
                     .serve_connection(TokioIo::new(io), service);
-                connections.spawn(hurry(graceful.watch(connection), begun, limits.head));
+                connections.spawn(attend(graceful.watch(connection), place, limits));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: going on at once would only burn the processor.
@@ -120,19 +134,52 @@ pub async fn serve<I: Incoming>(mut incoming: I, router: Router, limits: Limits,
     }
 }
 
-/// Hangs up on a client that does not begin a request in time. hyper's own limit cannot tell the wait for the first
-/// request from the idle time of a connection that is kept.
-async fn hurry<C>(connection: C, begun: CancellationToken, head: Duration) -> hyper::Result<()>
+async fn answer(
+    place: Arc<Place>,
+    router: Router,
+    request: Request<RequestBody>,
+) -> Result<axum::response::Response, Infallible> {
+    place.serve();
+    let answer = router.oneshot(request).await;
+    place.keep();
+    answer
+}
+
+/// Serves a connection until it ends, its client is too slow, or its place goes to another.
+///
+/// hyper's own limits cannot tell the wait for the first request from the idle time of a kept connection, and do not end a
+/// connection whose client does not fetch its answer.
+async fn attend<C>(connection: C, place: Arc<Place>, limits: Limits) -> hyper::Result<()>
 where
     C: Future<Output = hyper::Result<()>>,
 {
-    tokio::pin!(connection);
-    tokio::select! {
-        ended = &mut connection => return ended,
-        () = begun.cancelled() => {}
-        () = tokio::time::sleep(head) => return Ok(()),
+    let mut connection = pin!(connection);
+    // In a burst of connections a request that is there already is read before its connection can lose its place.
+    if let Poll::Ready(ended) = futures::poll!(connection.as_mut()) {
+        return ended;
     }
-    connection.await
+    place.looked_at();
+    let mut phase = place.phase();
+    loop {
+        let patience = match *phase.borrow_and_update() {
+            Phase::First => Some(limits.head),
+            Phase::Serving => None,
+            Phase::Kept => Some(limits.idle),
+        };
+        let overdue = async {
+            match patience {
+                Some(patience) => tokio::time::sleep(patience).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ended = &mut connection => return ended,
+            () = place.evicted() => return Ok(()),
+            () = overdue => return Ok(()),
+            // The sender lives as long as `place`.
+            _ = phase.changed() => {}
+        }
+    }
 }
 
 /// A connection that ends badly is its client's affair; a panic is ours.
@@ -146,31 +193,19 @@ fn note_end(ended: Result<hyper::Result<()>, JoinError>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
+    use tokio::sync::Notify;
 
     use super::*;
 
-    async fn start(limits: Limits) -> (SocketAddr, Arc<AtomicU32>, CancellationToken) {
+    async fn start(limits: Limits) -> (SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (at, stop, served) = (
-            listener.local_addr().unwrap(),
-            CancellationToken::new(),
-            Arc::default(),
-        );
-        let count: Arc<AtomicU32> = Arc::clone(&served);
-        let handler = move || async move { count.fetch_add(1, Ordering::SeqCst).to_string() };
-        tokio::spawn(serve(
-            listener,
-            Router::new().route("/", get(handler)),
-            limits,
-            stop.clone(),
-        ));
-        (at, served, stop)
+        let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let router = Router::new().route("/", get(|| async { "fine" }));
+        tokio::spawn(serve(listener, router, limits, stop.clone()));
+        (at, stop)
     }
 
     async fn send(client: &mut TcpStream) {
@@ -203,21 +238,79 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_bound_wait_for_their_turn() {
-        let (at, served, _stop) = start(Limits {
-            connections: 1,
+    async fn a_full_listener_closes_the_longest_idle_connection() {
+        let (at, ..) = start(Limits {
+            connections: 2,
             ..Limits::default()
         })
         .await;
+        let mut idle = TcpStream::connect(at).await.unwrap();
+        send(&mut idle).await;
+        answer(&mut idle).await;
+        let mut kept = TcpStream::connect(at).await.unwrap();
+        send(&mut kept).await;
+        answer(&mut kept).await;
+        let mut new = TcpStream::connect(at).await.unwrap();
+        send(&mut new).await;
+        assert!(answer(&mut new).await.starts_with("HTTP/1.1 200"));
+        assert_eq!(answer(&mut idle).await, "", "closed for the new one");
+        send(&mut kept).await;
+        assert!(answer(&mut kept).await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn a_running_request_is_not_cut_off_for_a_new_client() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (told, allowed) = (begun.clone(), go.clone());
+        let handler = move || async move {
+            told.notify_one();
+            allowed.notified().await;
+            "done"
+        };
+        let limits = Limits {
+            connections: 1,
+            ..Limits::default()
+        };
+        let router = Router::new().route("/", get(handler));
+        tokio::spawn(serve(listener, router, limits, CancellationToken::new()));
         let mut first = TcpStream::connect(at).await.unwrap();
         send(&mut first).await;
-        answer(&mut first).await;
+        begun.notified().await;
         let mut second = TcpStream::connect(at).await.unwrap();
         send(&mut second).await;
-        send(&mut first).await;
-        answer(&mut first).await;
-        assert_eq!(served.load(Ordering::SeqCst), 2, "only the first was served");
-        drop(first);
-        assert!(answer(&mut second).await.starts_with("HTTP/1.1 200"));
+        go.notify_one();
+        assert!(answer(&mut first).await.ends_with("done"));
+        begun.notified().await;
+        go.notify_one();
+        assert!(answer(&mut second).await.ends_with("done"));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_fetch_its_answer_is_hung_up_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let large = "x".repeat(64 << 20);
+        let router = Router::new().route("/", get(move || async move { large.clone() }));
+        let limits = Limits {
+            idle: Duration::from_millis(50),
+            ..Limits::default()
+        };
+        let served = tokio::spawn(serve_one(listener, router, limits));
+        let mut client = TcpStream::connect(at).await.unwrap();
+        send(&mut client).await;
+        // The client stays, and reads nothing.
+        served.await.unwrap();
+    }
+
+    /// Serves one connection to its end.
+    async fn serve_one(listener: TcpListener, router: Router, limits: Limits) {
+        let (io, _) = listener.accept().await.unwrap();
+        let place = Places::new(1).take();
+        let served = place.clone();
+        let service = service_fn(move |request| super::answer(served.clone(), router.clone(), request));
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(io), service);
+        attend(connection, place, limits).await.unwrap();
     }
 }

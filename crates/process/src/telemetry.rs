@@ -1,7 +1,8 @@
 //! Logs: one line per event on stderr, for people or as JSON, whatever a message contains.
 //!
 //! Newlines and control characters are escaped, so that a hostile name or error text can neither forge a line nor
-//! drive a terminal. Panics are logged the same way.
+//! drive a terminal. Panics are logged the same way. What quotes the body of an answer is not logged at all, whatever the filter
+//! says.
 
 mod escape;
 mod pretty;
@@ -9,11 +10,16 @@ mod pretty;
 use std::io::IsTerminal;
 use std::sync::Once;
 
-use tracing::Dispatch;
-use tracing_subscriber::filter::EnvFilter;
+use tracing::{Dispatch, Metadata};
+use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::fmt::{self as subscriber, MakeWriter, format::JsonFields};
+use tracing_subscriber::layer::SubscriberExt;
 
 use crate::args::{CommonArgs, LogFormat};
+
+/// The module of the Kubernetes client that logs whole answers: at `warn` those that it cannot parse, at `debug` errors. An
+/// answer may be a Secret.
+const QUOTES_ANSWERS: &str = "kube_client::client";
 
 /// Why logging cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +62,12 @@ where
         .with_writer(writer)
         .with_ansi(colours);
     Ok(match args.log_format() {
-        LogFormat::Pretty => log.fmt_fields(pretty::Fields).event_format(pretty::Line).into(),
+        LogFormat::Pretty => log
+            .fmt_fields(pretty::Fields)
+            .event_format(pretty::Line)
+            .finish()
+            .with(filter_fn(is_harmless))
+            .into(),
         LogFormat::Json => {
             let json = subscriber::format()
                 .json()
@@ -64,9 +75,16 @@ where
                 .with_current_span(false);
             log.fmt_fields(JsonFields::new())
                 .event_format(escape::Escaped(json))
+                .finish()
+                .with(filter_fn(is_harmless))
                 .into()
         }
     })
+}
+
+/// Whether a message cannot quote an answer of the API server.
+fn is_harmless(message: &Metadata<'_>) -> bool {
+    message.is_span() || message.target() != QUOTES_ANSWERS
 }
 
 /// Sends panics to the log; the standard message spans several lines.
@@ -164,6 +182,23 @@ mod tests {
         assert_eq!(json["plain"], HOSTILE);
         assert_eq!(json["level"], "WARN");
         assert_eq!(json["spans"][0]["key"], HOSTILE);
+    }
+
+    #[test]
+    fn what_quotes_an_answer_is_not_logged_whatever_the_filter_says() {
+        let log = || {
+            tracing::warn!(target: "kube_client::client", "hunter2, EOF while parsing");
+            tracing::debug!(target: "kube_client::client", "Unsuccessful data error parse: hunter2");
+            tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
+        };
+        for format in ["pretty", "json"] {
+            let format = format!("--log-format={format}");
+            let text = logged(&["--log=trace,kube_client::client=trace", &format], false, log);
+            assert!(
+                !text.contains("hunter2") && text.contains("CA bundle"),
+                "{format}: {text}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A whole process, from its arguments to its end by a signal. One test, since signals are the process's own.
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
@@ -8,7 +9,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use trustplane_process::args::{self, CommonArgs};
-use trustplane_process::frame::{self, Frame};
+use trustplane_process::frame::{Frame, Program};
+use trustplane_process::protection::protect;
 
 #[derive(Parser)]
 struct Args {
@@ -34,9 +36,15 @@ fn a_process_starts_serves_and_ends_in_order() {
         "--log=error",
     ];
     let args: Args = args::parse_from(argv, |_| None).unwrap();
-    let runtime = frame::runtime().unwrap();
+    let program = Program {
+        name: "trustplane-test",
+        component: "test",
+        version: "1.2.3",
+    };
+    protect().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let life = async {
-        let frame = Frame::start(&args.common, "test").await.unwrap();
+        let frame = Frame::start(&args.common, program).await.unwrap();
         let at = frame.admin_addresses()[0];
         assert_eq!(
             get(at, "/readyz").await.unwrap(),
@@ -46,6 +54,8 @@ fn a_process_starts_serves_and_ends_in_order() {
         let state: serde_json::Value =
             serde_json::from_str(&get(at, "/debug/state.json").await.unwrap()).unwrap();
         assert_eq!(state["process"]["component"], "test");
+        assert_eq!(state["process"]["version"], "1.2.3");
+        assert_eq!(state["process"]["memoryProtected"], true);
         assert_eq!(state["process"]["tasks"], serde_json::json!(["admin"]));
 
         // The worker asks for the verdict while it drains: the admin port outlives it.
@@ -64,7 +74,7 @@ fn a_process_starts_serves_and_ends_in_order() {
         }
         kill_process(getpid(), Signal::TERM).unwrap();
         draining.await.unwrap();
-        run.await.unwrap().unwrap();
+        assert_eq!(run.await.unwrap(), ExitCode::SUCCESS);
         assert!(TcpStream::connect(at).await.is_err());
     };
     runtime

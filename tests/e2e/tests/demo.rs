@@ -28,13 +28,13 @@ fn the_demo_tells_its_story_and_clears_up() {
         .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
         .collect();
     let mut expected = vec![
-        "1. A real cluster",
-        "2. Install the chart",
-        "3. One leads, one is warm",
-        "4. It runs with next to no power",
-        "5. Is everything well?",
-        "6. A pod asks for a secret",
-        "7. What nobody allowed is denied",
+        "1. A cluster",
+        "2. The admin installs Trustplane",
+        "3. One replica works, the other is ready",
+        "4. The manager can do little else",
+        "5. The admin asks whether all is well",
+        "6. A developer asks for a secret",
+        "7. Another pod asks for too much",
     ];
     let mut lines = vec![
         "all is well",
@@ -43,7 +43,10 @@ fn the_demo_tells_its_story_and_clears_up() {
     ];
     // The tokens are directories of our own nodes.
     if borrowed().is_none() {
-        expected.extend(["8. Tokens, each with an agent", "9. A secret on a token"]);
+        expected.extend([
+            "8. The admin adds two hardware tokens",
+            "9. A secret lives on a token",
+        ]);
         lines.push("password: correct-horse");
     }
     assert_eq!(titles, expected);

@@ -85,8 +85,27 @@ fn is_guarded(release: &Release<'_>) {
     );
     refused(&["delete", "secret", "theirs"], others);
     refused(&["delete", "secret", "free"], others);
-    // One that nobody manages may be taken over, and then it is ours to delete.
+    // One that nobody manages may be taken over if it consents, unless it is a release of Helm.
     let take = patch("trustplane-sample");
+    let adoption = "or whose annotation trustplane.io/adopt-by is not mirror";
+    refused(&["patch", "secret", "free", "--patch", &take], adoption);
+    let consent = |secret: &str| {
+        let consents = "trustplane.io/adopt-by=mirror";
+        say(&mut release.kubectl(&["annotate", "secret", secret, consents])).unwrap();
+    };
+    consent("free");
+    say(&mut release.kubectl(&[
+        "create",
+        "secret",
+        "generic",
+        "history",
+        "--type=helm.sh/release.v1",
+    ]))
+    .unwrap();
+    consent("history");
+    let reserved = "never writes credentials of the cluster or releases of Helm";
+    refused(&["patch", "secret", "history", "--patch", &take], reserved);
+    say(&mut release.kubectl(&["delete", "secret", "history"])).unwrap();
     say(release
         .kubectl(&["patch", "secret", "free", "--patch", &take])
         .arg(&us))

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use trustplane_e2e::chart::{Chart, helm, render};
 use trustplane_e2e::say;
 
+#[path = "rendering/reach.rs"]
+mod reach;
+
 fn chart() -> Chart {
     Chart::with_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/files")).unwrap()
 }
@@ -78,9 +81,11 @@ fn one_process_has_everything_by_default() {
     let objects = objects(&[]);
     let expected = [
         "ClusterRole/tp-trustplane-capability-alpha",
+        "ClusterRole/tp-trustplane-capability-alpha-everywhere",
         "ClusterRole/tp-trustplane-capability-beta",
         "ClusterRole/tp-trustplane-manager",
         "ClusterRoleBinding/tp-trustplane-capability-alpha",
+        "ClusterRoleBinding/tp-trustplane-capability-alpha-everywhere",
         "ClusterRoleBinding/tp-trustplane-capability-beta",
         "ClusterRoleBinding/tp-trustplane-manager",
         "CustomResourceDefinition/things.alpha.trustplane.io",
@@ -193,7 +198,14 @@ fn a_capability_can_be_kept_to_some_namespaces() {
         "capabilities.alpha.namespaces={a,b}",
     ]);
     let of = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
-    assert_eq!(of("ClusterRoleBinding").count(), 0);
+    let wide: Vec<_> = of("ClusterRoleBinding")
+        .map(|binding| &binding["metadata"]["name"])
+        .collect();
+    assert_eq!(
+        wide,
+        ["tp-trustplane-capability-alpha-everywhere"],
+        "what has no namespace"
+    );
     let bound: BTreeSet<_> = of("RoleBinding")
         .filter(|binding| binding["roleRef"]["kind"] == "ClusterRole")
         .map(|binding| {
@@ -464,6 +476,28 @@ fn the_guard_of_secrets_excepts_those_that_the_process_keeps_by_their_names() {
 }
 
 #[test]
+fn the_guard_lets_a_process_take_over_only_what_consents() {
+    let consented = |values: &[&str]| {
+        let objects = objects(values);
+        let guard = find(
+            &objects,
+            "ValidatingAdmissionPolicy/tp-trustplane-manager-secrets",
+        );
+        let variables = guard["spec"]["variables"].as_array().unwrap();
+        let found = |name: &str| {
+            let variable = variables.iter().find(|variable| variable["name"] == name);
+            variable.unwrap()["expression"].as_str().unwrap().to_owned()
+        };
+        assert!(found("wasFree").contains("variables.consented"));
+        found("consented")
+    };
+    let expression = consented(&[]);
+    let named = r#"oldObject.metadata.annotations['trustplane.io/adopt-by'] in ["alpha"]"#;
+    assert!(expression.ends_with(named), "{expression}");
+    assert_eq!(consented(&["secretGuard.adoptByPolicy=true"]), "true");
+}
+
+#[test]
 fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
     let objects = product(&[
         "capabilities.hsm.namespaces={tokens}",
@@ -471,7 +505,7 @@ fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
     ]);
     let policy = find(&objects, "NetworkPolicy/tp-trustplane-agents");
     assert_eq!(policy["metadata"]["namespace"], "tokens");
-    let [service, health] = policy["spec"]["ingress"].as_array().unwrap().as_slice() else {
+    let [service] = policy["spec"]["ingress"].as_array().unwrap().as_slice() else {
         panic!("{policy}");
     };
     assert_eq!(service["ports"], json!([{"port": 9090, "protocol": "TCP"}]));
@@ -484,11 +518,44 @@ fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
         }},
     }]);
     assert_eq!(service["from"], manager);
-    assert_eq!(health["ports"], json!([{"port": 8093, "protocol": "TCP"}]));
     let egress = policy["spec"]["egress"].as_array().unwrap();
     assert_eq!(egress.last().unwrap(), &json!({"ports": [{"port": 1792}]}));
     let discovery = find(&objects, "NetworkPolicy/tp-trustplane-discovery");
     assert_eq!(discovery["metadata"]["namespace"], "tokens");
     let none = product(&["networkPolicy.enabled=false"]);
     assert!(none.iter().all(|object| object["kind"] != "NetworkPolicy"));
+}
+
+#[test]
+fn tokens_are_for_agents_and_for_those_whom_the_values_list() {
+    let users = |values: &[&str]| {
+        let objects = product(values);
+        let policy = find(&objects, "ValidatingAdmissionPolicy/tokens.hsm.j5t.io");
+        let variables = policy["spec"]["variables"].as_array().unwrap();
+        let users = variables
+            .iter()
+            .find(|variable| variable["name"] == "users")
+            .unwrap();
+        users["expression"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(users(&[]), "'home/hsm-agent-*'.split(',')");
+    let listed = [
+        "capabilities.hsm.namespaces={tokens,lab}",
+        "hsm.tokenUsers={apps/signer,ci/*}",
+    ];
+    assert_eq!(
+        users(&listed),
+        "'tokens/hsm-agent-*,lab/hsm-agent-*,apps/signer,ci/*'.split(',')"
+    );
+    let types = |values: &[&str]| {
+        let objects = product(values);
+        argument(
+            find(&objects, "Deployment/tp-trustplane-manager"),
+            "--hsm-offer-types",
+        )
+    };
+    assert_eq!(types(&[]), None);
+    assert_eq!(types(&["hsm.offerTypes=true"]).as_deref(), Some(""));
+    let refused = render(&Chart::of_the_product().unwrap(), &["hsm.tokenUsers={apps'}"]).unwrap();
+    assert!(refused.err.contains("tokenUsers"), "{refused:?}");
 }

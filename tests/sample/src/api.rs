@@ -1,7 +1,7 @@
 //! The kind that the sample serves.
 
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trustplane_plan::{Conditions, Kind, Scope};
 
@@ -49,29 +49,7 @@ pub struct MirrorSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct MirrorStatus {
     /// The conditions: `Ready`.
-    #[schemars(schema_with = "conditions")]
     pub conditions: Conditions,
     /// How many copies are in step.
     pub copies: i64,
-}
-
-/// A list that is a map by type, so that writers of different conditions do not disturb each other.
-fn conditions(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
-        "items": {
-            "type": "object",
-            "required": ["type", "status", "reason", "lastTransitionTime"],
-            "properties": {
-                "type": { "type": "string" },
-                "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
-                "reason": { "type": "string" },
-                "message": { "type": "string" },
-                "observedGeneration": { "type": "integer", "format": "int64" },
-                "lastTransitionTime": { "type": "string", "format": "date-time" },
-            },
-        },
-    })
 }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use k8s_openapi::ByteString;
+use kube::Client;
 use serde::Deserialize;
 use serde_json::Value;
+use trustplane_kit::apply::WriteError;
 use trustplane_kit::controller::{Controller, Fault, Look};
+use trustplane_kit::read::read_object;
 use trustplane_kit::watch::{Store, Watched};
 use trustplane_plan::{
     Class, Classified, Fingerprinter, Kind, Meta, Never, Note, ObjectRef, Plan, Severity, Target,
@@ -34,6 +36,13 @@ impl Seen {
     }
 }
 
+/// What is read of a source: the fields that are needed, and no others.
+#[derive(Deserialize)]
+struct Source {
+    #[serde(default)]
+    data: BTreeMap<String, ByteString>,
+}
+
 /// Keeps mirrors in step.
 pub struct Mirrors {
     pub(crate) client: Client,
@@ -48,18 +57,24 @@ pub struct Mirrors {
 /// What can go wrong when a mirror is read.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
-    /// The API server did not give the source. Its words are left out: they may quote the answer.
-    #[error("failed to read the source {0}")]
-    ReadSource(ObjectRef),
+    /// The API server did not give the source.
+    #[error(transparent)]
+    ReadSource(#[from] WriteError),
 }
 
 impl Classified for MirrorError {
     fn class(&self) -> Class {
-        Class::Transient
+        let Self::ReadSource(source) = self;
+        source.class()
     }
 
     fn reason(&self) -> &'static str {
         "SourceUnreadable"
+    }
+
+    fn retry_after(&self) -> Option<std::time::Duration> {
+        let Self::ReadSource(source) = self;
+        source.retry_after()
     }
 }
 
@@ -124,11 +139,8 @@ impl Mirrors {
         if mirror.meta.is_terminating() || self.sources.get(&source).is_none() {
             return Ok(None);
         }
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace.unwrap_or_default());
-        match api.get_opt(source.name()).await {
-            Ok(live) => Ok(live.map(|live| content(live.data.unwrap_or_default()))),
-            Err(_) => Err(MirrorError::ReadSource(source)),
-        }
+        let live: Option<Source> = read_object(&self.client, &SECRET, &source).await?;
+        Ok(live.map(|live| content(live.data)))
     }
 
     /// The Secrets that are copies of the mirror, or have the name of one.
@@ -151,7 +163,7 @@ impl Mirrors {
     }
 }
 
-fn content(data: BTreeMap<String, k8s_openapi::ByteString>) -> Value {
+fn content(data: BTreeMap<String, ByteString>) -> Value {
     data.into_iter()
         // Bytes always have a JSON form: base64.
         .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use strum::IntoStaticStr;
+use trustplane_plan::condition::READY;
 use trustplane_plan::{
     ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
     Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
@@ -151,7 +152,7 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
     let mut status = last.clone();
     status
         .conditions
-        .set("Ready", condition, reason, &message, input.mirror.generation, now);
+        .set(READY, condition, reason, &message, input.mirror.generation, now);
     if ready {
         status.copies = input
             .spec
@@ -176,7 +177,7 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
     ));
     let news = last
         .conditions
-        .get("Ready")
+        .get(READY)
         .is_none_or(|last| last.reason != reason);
     if news {
         let note = Note::new(about, &input.mirror.uid, severity, reason, "Mirror", &message);

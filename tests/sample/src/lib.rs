@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use kube::CustomResourceExt;
 use trustplane_kit::manager::Capability;
-use trustplane_kit::rights::Rights;
+use trustplane_kit::rights::{Place, Rights};
 
 /// The capability `mirror`.
 pub fn capability() -> Capability {
@@ -30,9 +30,10 @@ pub fn capability() -> Capability {
         name: "mirror",
         about: "keeps copies of Secrets in step with their source",
         crds: || vec![api::Mirror::crd()],
+        namespaces: Vec::new(),
         rights,
+        parts: Vec::new(),
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
-        least: None,
         policies: Vec::new,
         at_home: false,
         lease_before: None,
@@ -44,13 +45,15 @@ pub fn capability() -> Capability {
 /// What the controller does on the API server, and nothing else.
 fn rights() -> Rights {
     Rights::none()
-        .at_home(
+        .on(
+            Place::Home,
             "test.trustplane.io",
             &["mirrors"],
             &["get", "list", "watch", "patch"],
         )
-        .at_home("test.trustplane.io", &["mirrors/status"], &["patch"])
-        .at_home(
+        .on(Place::Home, "test.trustplane.io", &["mirrors/status"], &["patch"])
+        .on(
+            Place::Home,
             "",
             &["secrets"],
             &["get", "list", "watch", "create", "patch", "delete"],

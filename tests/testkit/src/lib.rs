@@ -7,7 +7,10 @@
 //! - [`proxy`]: faults between a client and the API server, scripted by the test.
 //! - [`crash`]: a crash at every write, of a controller in this process or of a real binary.
 //! - [`canary`]: secret values, planted and searched for.
+//! - [`Log`]: everything that this process logs, to search for values.
 //! - [`Door`]: what the API server lets in and what it refuses.
+//! - [`Binary`]: what every binary of ours does alike, without a cluster.
+//! - [`metrics`]: whether a process tells what the reference says.
 //! - [`Moto`]: AWS, as far as its secrets and identities go.
 //!
 //! It knows nothing of the product and nothing of the kit, and there is no mock of the Kubernetes API in it.
@@ -17,6 +20,9 @@ pub mod audit;
 pub mod canary;
 pub mod crash;
 mod door;
+mod frame;
+mod log;
+pub mod metrics;
 mod moto;
 mod plane;
 mod process;
@@ -28,6 +34,8 @@ mod webhook;
 
 pub use account::{Account, Credentials, Instance};
 pub use door::Door;
+pub use frame::Binary;
+pub use log::Log;
 pub use moto::{AccessKey, Moto, READER, element};
 pub use plane::ControlPlane;
 pub use process::{Process, Program};

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use fault::{Answer, EventFault, EventMatch, Fault, Gate, Moment, Rule, Script};
+pub use fault::{Answer, EventFault, EventMatch, Fault, Gate, Moment, Rule, Script, Twist};
 pub use journal::Entry;
 pub use request::{Match, Request, Verb};
 

@@ -1,151 +1,210 @@
-//! The story, as data: what is shown, why it is worth seeing, and the commands that show it. It grows with each
+//! The story, as data: who does what, the commands that show it, and what to look at in their output. It grows with each
 //! capability: a scene more in [`SCENES`].
 
-use std::process::{Command, Stdio};
-
-use anyhow::{Context, Result, bail};
-
-use super::stage::Stage;
-
-/// One numbered part of the story.
-#[derive(Debug)]
-pub struct Scene {
-    title: &'static str,
-    about: &'static str,
-    /// Shell lines, run as they stand here.
-    commands: &'static [&'static str],
-    /// Whether it needs what only a node of our own has.
-    pub at_home: bool,
-}
+use super::scene::{Scene, act};
 
 /// The story in its order.
 pub const SCENES: &[Scene] = &[
     Scene {
-        title: "A real cluster",
-        about: "Kubernetes from source: an API server, etcd, and a node with containerd, in a network namespace of its own.",
-        commands: &["kubectl get nodes -o wide", "kubectl get pods --all-namespaces"],
+        title: "A cluster",
+        about: "Everything below happens on this cluster, by the commands that you see. You could type them yourself.",
+        acts: &[act("kubectl get nodes", "")],
+        try_it: ("kubectl get pods --all-namespaces", "what runs on it"),
         at_home: false,
     },
     Scene {
-        title: "Install the chart",
-        about: "One manager process with two replicas. Its rights are generated from what the code declares.",
-        commands: &[
-            "kubectl create namespace tokens",
-            "kubectl label namespace tokens pod-security.kubernetes.io/enforce=privileged",
-            "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace \
-             --values docs/guide/examples/sync-values.yaml --values docs/guide/examples/hsm-values.yaml --wait --timeout 5m",
-            "kubectl get deployments,pods,services --namespace trustplane",
+        title: "The admin installs Trustplane",
+        about: "One Helm chart. The values allow sync from the manager's own environment and HSM devices in one namespace.",
+        acts: &[
+            act("kubectl create namespace tokens", ""),
+            act(
+                "kubectl label namespace tokens pod-security.kubernetes.io/enforce=privileged",
+                "Agents open devices of the node, so their namespace must permit that; no other namespace has to.",
+            ),
+            act(
+                "helm upgrade --install trustplane charts/trustplane --namespace trustplane --create-namespace \
+                 --values docs/guide/examples/sync-values.yaml --values docs/guide/examples/hsm-values.yaml \
+                 --hide-notes --wait --timeout 5m",
+                "",
+            ),
+            act(
+                "kubectl get deployments,pods --namespace trustplane",
+                "One manager with two replicas runs all controllers.",
+            ),
         ],
+        try_it: (
+            "kubectl logs --namespace trustplane deployment/trustplane-manager --follow",
+            "what the manager does, while you go on",
+        ),
         at_home: false,
     },
     Scene {
-        title: "One leads, one is warm",
-        about: "The holder of the Lease works; the other replica takes over within seconds when it goes.",
-        commands: &["kubectl get lease trustplane-manager --namespace trustplane"],
+        title: "One replica works, the other is ready",
+        about: "The replica that holds the Lease writes. The other one watches, and takes over within seconds.",
+        acts: &[act(
+            "kubectl get lease trustplane-manager --namespace trustplane",
+            "HOLDER is the pod that works.",
+        )],
+        try_it: (
+            "kubectl delete pod --namespace trustplane --selector app.kubernetes.io/name=trustplane --wait=false",
+            "a new holder, and no Secret changed",
+        ),
         at_home: false,
     },
     Scene {
-        title: "It runs with next to no power",
-        about: "No root, no shell, nothing writable, and only the rights below; nothing is granted with a wildcard.",
-        commands: &[
-            "kubectl get pods --namespace trustplane -o jsonpath='{.items[0].spec.containers[0].securityContext}{\"\\n\"}'",
-            "kubectl describe role trustplane-manager --namespace trustplane",
+        title: "The manager can do little else",
+        about: "Its rights are generated from what the code declares. It reads and writes Secrets: that is its work. It runs \
+                without root and without a shell.",
+        acts: &[
+            act(
+                "kubectl auth can-i get secrets --all-namespaces --as system:serviceaccount:trustplane:trustplane-manager",
+                "",
+            ),
+            act(
+                "kubectl auth can-i create pods --as system:serviceaccount:trustplane:trustplane-manager || true",
+                "",
+            ),
+            act(
+                "kubectl auth can-i create clusterroles --all-namespaces --as system:serviceaccount:trustplane:trustplane-manager || true",
+                "A stolen manager token starts no pod and grants no cluster-wide right.",
+            ),
+        ],
+        try_it: (
             "kubectl describe clusterrole --selector app.kubernetes.io/instance=trustplane",
-        ],
+            "every right, none by wildcard",
+        ),
         at_home: false,
     },
     Scene {
-        title: "Is everything well?",
-        about: "The plugin looks at the whole installation, and says what to do about what is not well.",
-        commands: &[
-            "kubectl trustplane version",
-            "kubectl trustplane check --namespace trustplane",
-        ],
+        title: "The admin asks whether all is well",
+        about: "The kubectl plugin looks at the whole installation, and says what to do about a part that is not well.",
+        acts: &[act("kubectl trustplane check --namespace trustplane", "")],
+        try_it: (
+            "kubectl scale deployment trustplane-manager --namespace trustplane --replicas 0; kubectl trustplane check",
+            "the same check when the manager is gone (scale it back to 2)",
+        ),
         at_home: false,
     },
     Scene {
-        title: "A pod asks for a secret",
-        about: "The pod names it in an annotation, and cannot start before the Secret is there. It is there at once.",
-        commands: &[
-            "kubectl apply --filename docs/guide/examples/shop.yaml",
-            "kubectl wait pod/web --namespace shop --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s",
-            "kubectl get secret db --namespace shop --show-labels",
-            "kubectl get events --namespace shop --field-selector involvedObject.name=web,reason=SecretSyncSuccess \
-             -o custom-columns=REASON:.reason,MESSAGE:.message",
+        title: "A developer asks for a secret",
+        about: "The pod web names the secret in an annotation. The manager fetches the value and writes the Secret db; kubelet \
+                starts the container as soon as the Secret is there.",
+        acts: &[
+            act("kubectl apply --filename docs/guide/examples/shop.yaml", ""),
+            act(
+                "kubectl wait pod/web --namespace shop --for=jsonpath='{.status.phase}'=Succeeded --timeout=60s",
+                "The pod has run to its end, so it had its Secret. The developer created none.",
+            ),
+            act("kubectl get secret db --namespace shop", ""),
+            act(
+                "kubectl get events --namespace shop --field-selector involvedObject.name=web,reason=SecretSyncSuccess \
+                 -o custom-columns=REASON:.reason,MESSAGE:.message",
+                "The event says where the value came from, never the value.",
+            ),
         ],
+        try_it: (
+            "kubectl delete secret db --namespace shop; kubectl replace --force --filename docs/guide/examples/shop.yaml",
+            "the Secret comes back with the pod",
+        ),
         at_home: false,
     },
     Scene {
-        title: "What nobody allowed is denied",
-        about: "Without a policy a namespace may have what lies in the folder of its name. No provider was asked.",
-        commands: &[
-            "kubectl get events --namespace shop --field-selector involvedObject.name=nosy,reason=PolicyDenied \
-             -o custom-columns=REASON:.reason,MESSAGE:.message",
-            "kubectl get secret loot --namespace shop --ignore-not-found",
+        title: "Another pod asks for too much",
+        about: "The pod nosy asks for a path of the bank. No policy allows that to the namespace shop, so no provider is asked.",
+        acts: &[
+            act(
+                "kubectl get events --namespace shop --field-selector involvedObject.name=nosy,reason=PolicyDenied \
+                 -o custom-columns=REASON:.reason,MESSAGE:.message",
+                "",
+            ),
+            act(
+                "kubectl get secret loot --namespace shop --ignore-not-found",
+                "No Secret was written: the pod waits.",
+            ),
         ],
+        try_it: (
+            "kubectl explain secretsyncpolicies.spec --recursive",
+            "how an admin would allow it",
+        ),
         at_home: false,
     },
     Scene {
-        title: "Tokens, each with an agent",
-        about: "Two tokens of SoftHSM on the node. Each gets an agent of its own, which sets it up and logs in: once.",
-        commands: &[
-            "kubectl apply --filename docs/guide/examples/softhsm.yaml",
-            "kubectl wait deployment --namespace tokens --selector hsm.j5t.io/device=softhsm --for=create --timeout=60s",
-            "kubectl rollout status deployment/hsm-agent-softhsm-a --namespace tokens --timeout=90s",
-            "kubectl rollout status deployment/hsm-agent-softhsm-b --namespace tokens --timeout=90s",
-            "kubectl get hsmdevices,hsmpools,pods --namespace tokens",
+        title: "The admin adds two hardware tokens",
+        about: "SoftHSM stands in for the hardware. An HSMDevice describes the tokens; the manager starts an agent for each, on \
+                the node that has the token. The agent sets the token up and logs in once.",
+        acts: &[
+            act("kubectl apply --filename docs/guide/examples/softhsm.yaml", ""),
+            act(
+                "kubectl wait deployment --namespace tokens --selector hsm.j5t.io/device=softhsm --for=create --timeout=60s",
+                "",
+            ),
+            act(
+                "kubectl rollout status deployment/hsm-agent-softhsm-a --namespace tokens --timeout=90s",
+                "",
+            ),
+            act(
+                "kubectl rollout status deployment/hsm-agent-softhsm-b --namespace tokens --timeout=90s",
+                "",
+            ),
+            act(
+                "kubectl get hsmdevices,hsmpools,pods --namespace tokens",
+                "Two tokens, two agents.",
+            ),
+        ],
+        try_it: (
             "kubectl trustplane hsm test softhsm --namespace tokens --token a",
-        ],
+            "the token and its module, seen from the agent",
+        ),
         at_home: true,
     },
     Scene {
-        title: "A secret on a token",
-        about: "Written and read back through the PKCS#11 module, in the agent's own pod.",
-        commands: &[
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- write shop/db --from-literal password=correct-horse",
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- list",
-            "kubectl trustplane hsm test softhsm --namespace tokens --token a -- read shop/db --show",
+        title: "A secret lives on a token",
+        about: "The plugin works in the agent's own pod: it writes a secret through the PKCS#11 module, and reads it back.",
+        acts: &[
+            act(
+                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- write shop/db --from-literal password=correct-horse",
+                "",
+            ),
+            act(
+                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- list",
+                "",
+            ),
+            act(
+                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- read shop/db --show",
+                "Values are printed only when you ask for them with --show.",
+            ),
         ],
+        try_it: (
+            "kubectl trustplane hsm test softhsm --namespace tokens --token b -- list",
+            "the other token: it has no secret yet",
+        ),
         at_home: true,
     },
 ];
 
-/// What a person may want to try afterwards.
-pub const FURTHER: &[&str] = &[
-    "kubectl logs --namespace trustplane deployment/trustplane-manager --follow",
-    "kubectl port-forward --namespace trustplane service/trustplane-manager 8080 &",
-    "curl http://127.0.0.1:8080/metrics",
-    "kubectl delete pod --namespace trustplane --selector app.kubernetes.io/name=trustplane --wait=false",
-    "kubectl trustplane check",
-    "kubectl delete secret db --namespace shop; kubectl replace --force --filename docs/guide/examples/shop.yaml",
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Scene {
-    /// Prints the scene, runs its commands and shows what they say.
-    pub fn play(&self, number: usize, stage: &Stage) -> Result<()> {
-        println!("\n{number}. {}\n   {}", self.title, self.about);
-        for line in self.commands {
-            println!("\n   $ {line}");
-            let shown = say(stage.dress(Command::new("sh").args(["-c", line])))
-                .with_context(|| format!("in scene {number}, {:?}: {line}", self.title))?;
-            for line in shown.lines() {
-                println!("   {line}");
-            }
+    #[test]
+    fn scenes_tell_who_acts_and_what_to_try() {
+        for scene in SCENES {
+            assert!(
+                scene.about.ends_with('.') && !scene.acts.is_empty(),
+                "{}",
+                scene.title
+            );
+            assert!(
+                !scene.try_it.0.is_empty() && !scene.try_it.1.is_empty(),
+                "{}",
+                scene.title
+            );
+            let dumped = scene.acts.iter().find(|act| act.run.contains("describe"));
+            assert!(
+                dumped.is_none(),
+                "{}: a dump is no story: {dumped:?}",
+                scene.title
+            );
         }
-        Ok(())
     }
-}
-
-/// What a command prints, both streams in the order of a pipe; its last words when it fails.
-fn say(command: &mut Command) -> Result<String> {
-    let output = command.stdin(Stdio::null()).output().context("start a shell")?;
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    if !output.status.success() {
-        bail!("{}\n{said}", output.status);
-    }
-    Ok(said)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::description::Description;
+use super::description::{Capability, Description};
 use super::tree::{Tree, yaml};
 use crate::run;
 
@@ -25,26 +25,27 @@ pub fn files(description: &Description) -> Result<Tree> {
     tree.own(directory.join("policies"));
     let mut capabilities = Vec::new();
     for capability in &description.capabilities {
-        let mut names = Vec::new();
-        for definition in capability.definitions()? {
-            tree.add(
-                directory.join(format!("crds/{}.yaml", definition.name)),
-                yaml(&definition.crd)?,
-            );
-            names.push(definition.name);
-        }
-        if !capability.policies.is_empty() {
-            let policies: Result<Vec<_>> = capability.policies.iter().map(yaml).collect();
-            tree.add(
-                directory.join(format!("policies/{}.yaml", capability.name)),
-                policies?.join("---\n"),
-            );
+        let name = &capability.name;
+        let mut parts = Vec::new();
+        for part in &capability.parts {
+            parts.push(json!({
+                "name": part.name,
+                "about": part.about,
+                "isOn": part.is_on,
+                "rights": part.rights,
+                "crds": add_crds(&mut tree, &directory, capability, &part.crds)?,
+                "policies": add_policies(&mut tree, &directory, &format!("{name}-{}", part.name), &part.policies)?,
+                "arguments": part.arguments,
+                "argumentsWithout": part.arguments_without,
+            }));
         }
         capabilities.push(json!({
-            "name": capability.name,
+            "name": name,
             "about": capability.about,
             "rights": capability.rights,
-            "crds": names,
+            "parts": parts,
+            "crds": add_crds(&mut tree, &directory, capability, &capability.crds)?,
+            "policies": add_policies(&mut tree, &directory, name, &capability.policies)?,
             "webhooks": capability.webhooks,
             "secrets": capability.secrets,
             "atHome": capability.at_home,
@@ -56,6 +57,35 @@ pub fn files(description: &Description) -> Result<Tree> {
     let text = fs::read_to_string(run::root().join(&metadata)).context("read Chart.yaml")?;
     tree.add(metadata, versioned(&text, &description.version));
     Ok(tree)
+}
+
+/// Adds a file for each kind; gives the names of the files.
+fn add_crds(
+    tree: &mut Tree,
+    directory: &Path,
+    capability: &Capability,
+    crds: &[Value],
+) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for definition in capability.finished(crds)? {
+        let file = directory.join(format!("crds/{}.yaml", definition.name));
+        tree.add(file, yaml(&definition.crd)?);
+        names.push(definition.name);
+    }
+    Ok(names)
+}
+
+/// Adds a file with these policies, if there are any; gives the names of the files.
+fn add_policies(tree: &mut Tree, directory: &Path, name: &str, policies: &[Value]) -> Result<Vec<String>> {
+    if policies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let texts: Result<Vec<_>> = policies.iter().map(yaml).collect();
+    tree.add(
+        directory.join(format!("policies/{name}.yaml")),
+        texts?.join("---\n"),
+    );
+    Ok(vec![name.to_owned()])
 }
 
 /// `Chart.yaml` with this version, comments and order kept.

@@ -31,6 +31,9 @@ pub struct Capability {
     pub name: String,
     pub about: String,
     pub rights: Rights,
+    /// What can be switched on or off by itself.
+    #[serde(default)]
+    pub parts: Vec<Part>,
     pub crds: Vec<Value>,
     pub webhooks: Vec<Value>,
     /// Policies for its kinds, with their bindings.
@@ -44,11 +47,31 @@ pub struct Capability {
     pub secrets: Option<Value>,
 }
 
-/// Rules of a ClusterRole and of a Role in the namespace of the installation.
-#[derive(Debug, Deserialize, Serialize)]
+/// A part of a capability.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Part {
+    pub name: String,
+    pub about: String,
+    /// Whether it is on if the values say nothing.
+    pub is_on: bool,
+    pub rights: Rights,
+    pub crds: Vec<Value>,
+    pub policies: Vec<Value>,
+    /// What the process is told while it is on, and while it is off.
+    pub arguments: Vec<String>,
+    pub arguments_without: Vec<String>,
+}
+
+/// Rules by the place where they hold. A place that this does not know is an error: nobody would be granted its rules.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Rights {
     pub cluster: Vec<Rule>,
-    pub namespaced: Vec<Rule>,
+    pub everywhere: Vec<Rule>,
+    pub served: Vec<Rule>,
+    pub home: Vec<Rule>,
+    pub default: Vec<Rule>,
 }
 
 /// A rule of a role. Fields that this does not know are an error: they must not be lost on the way into the chart.
@@ -63,10 +86,20 @@ pub struct Rule {
 }
 
 impl Capability {
-    /// Its kinds, as they are shipped.
+    /// Some of its kinds, as they are shipped.
+    pub fn finished(&self, crds: &[Value]) -> Result<Vec<Definition>> {
+        crds.iter()
+            .map(|crd| crds::finish(crd.clone(), &self.name))
+            .collect()
+    }
+
+    /// Its kinds and those of its parts, as they are shipped.
     pub fn definitions(&self) -> Result<Vec<Definition>> {
-        let crds = self.crds.iter();
-        crds.map(|crd| crds::finish(crd.clone(), &self.name)).collect()
+        let mut all = self.finished(&self.crds)?;
+        for part in &self.parts {
+            all.extend(self.finished(&part.crds)?);
+        }
+        Ok(all)
     }
 }
 
@@ -99,6 +132,15 @@ impl Description {
                 "capability {name:?}: the name must fit into a label and a DNS name"
             );
             capability.rights.check(&format!("capability {name}"))?;
+            for part in &capability.parts {
+                let part_name = &part.name;
+                ensure!(
+                    is_label(part_name),
+                    "part {part_name:?} of capability {name}: the name must fit into a label"
+                );
+                part.rights
+                    .check(&format!("part {part_name} of capability {name}"))?;
+            }
         }
         Ok(())
     }
@@ -106,7 +148,14 @@ impl Description {
 
 impl Rights {
     fn check(&self, whose: &str) -> Result<()> {
-        for rule in self.cluster.iter().chain(&self.namespaced) {
+        let places = [
+            &self.cluster,
+            &self.everywhere,
+            &self.served,
+            &self.home,
+            &self.default,
+        ];
+        for rule in places.into_iter().flatten() {
             let lists = [
                 &rule.api_groups,
                 &rule.resources,
@@ -144,13 +193,15 @@ mod tests {
     fn told(verbs: &[&str], resources: &[&str]) -> String {
         json!({
             "version": "1.2.3",
-            "process": {"rights": {"cluster": [], "namespaced": []}},
+            "process": {"rights": {}},
             "capabilities": [{
                 "name": "sample", "about": "", "crds": [], "webhooks": [],
-                "rights": {
-                    "cluster": [{"apiGroups": [""], "resources": resources, "verbs": verbs}],
-                    "namespaced": [],
-                },
+                "rights": {},
+                "parts": [{
+                    "name": "extra", "about": "", "isOn": false, "crds": [], "policies": [],
+                    "arguments": [], "argumentsWithout": [],
+                    "rights": {"served": [{"apiGroups": [""], "resources": resources, "verbs": verbs}]},
+                }],
             }],
         })
         .to_string()
@@ -166,7 +217,7 @@ mod tests {
         };
         assert_eq!(
             refused(&["*"], &["pods"]),
-            "the rights of capability sample hold the wildcard \"*\": name what is needed"
+            "the rights of part extra of capability sample hold the wildcard \"*\": name what is needed"
         );
         assert!(refused(&["get"], &["pods/*"]).contains("wildcard"));
         assert!(refused(&["escalate"], &["roles"]).contains("every other right"));
@@ -177,5 +228,11 @@ mod tests {
         let with_url =
             told(&["get"], &["pods"]).replace("\"verbs\"", "\"nonResourceURLs\":[\"/metrics\"],\"verbs\"");
         assert!(Description::parse(&with_url).is_err());
+    }
+
+    #[test]
+    fn a_place_that_the_chart_does_not_know_is_refused() {
+        let elsewhere = told(&["get"], &["pods"]).replace("\"served\"", "\"elsewhere\"");
+        assert!(Description::parse(&elsewhere).is_err());
     }
 }

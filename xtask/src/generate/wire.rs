@@ -1,95 +1,34 @@
-//! The wire code of gRPC services, from their descriptions. No `protoc` is needed.
+//! The wire code of gRPC services. A program of its own makes it (`xtask/wire`): its dependencies would double the time that
+//! the task runner takes to compile.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::generate::tree::Tree;
-use crate::run;
-
-/// Where descriptions are, below the root.
-const DESCRIPTIONS: &str = "crates/api/proto";
-
-/// One service: where its description is, and where its code goes.
-struct Service {
-    /// The file, below [`DESCRIPTIONS`].
-    description: &'static str,
-    /// What the file names as its package.
-    package: &'static str,
-    /// The code, below the root.
-    code: &'static str,
-    /// Messages that nobody may print by accident. The module beside the code says how they show themselves.
-    hidden: &'static [&'static str],
-}
-
-/// Every service. A new one is a line here and a module round its code.
-const SERVICES: &[Service] = &[
-    Service {
-        description: "hsm/v1/agent.proto",
-        package: "hsm.v1",
-        code: "crates/api/src/hsm/v1/generated.rs",
-        hidden: &[".hsm.v1.SecretData", ".hsm.v1.ChangePINRequest"],
-    },
-    Service {
-        description: "deviceplugin/v1beta1/api.proto",
-        package: "v1beta1",
-        code: "crates/api/src/deviceplugin/generated.rs",
-        hidden: &[],
-    },
-];
+use crate::{image, run};
 
 /// Adds the code of every service.
 pub fn add(tree: &mut Tree) -> Result<()> {
-    let root = run::root().join(DESCRIPTIONS);
-    for service in SERVICES {
-        let code = code(&root, service).with_context(|| format!("generate from {}", service.description))?;
-        tree.add(service.code, code);
+    let generator = image::compile_tool("xtask-wire")?;
+    let scratch = tempfile::tempdir()?;
+    run::run(Command::new(generator).arg(run::root()).arg(scratch.path()))?;
+    take(tree, scratch.path(), scratch.path())
+}
+
+/// Adds every file below a directory, under its path below `root`.
+fn take(tree: &mut Tree, root: &Path, directory: &Path) -> Result<()> {
+    let entries = fs::read_dir(directory).with_context(|| format!("list {}", directory.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            take(tree, root, &path)?;
+        } else {
+            let code = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            tree.add(path.strip_prefix(root)?, code);
+        }
     }
     Ok(())
-}
-
-fn code(root: &Path, service: &Service) -> Result<String> {
-    let descriptions = protox::compile([service.description], [root])?;
-    let scratch = tempfile::tempdir()?;
-    tonic_prost_build::configure()
-        // Who calls or serves brings a connection; the wire code needs none.
-        .build_transport(false)
-        // A map in order has one encoding.
-        .btree_map(".")
-        .skip_debug(service.hidden)
-        .emit_rerun_if_changed(false)
-        .out_dir(scratch.path())
-        .compile_fds(descriptions)?;
-    let file = scratch.path().join(format!("{}.rs", service.package));
-    std::fs::read_to_string(&file).with_context(|| format!("package {}", service.package))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_generated_is_marked_and_hides_what_must_not_be_printed() {
-        let root = tempfile::tempdir().unwrap();
-        let description = "syntax = \"proto3\"; package a; message Pin { string pin = 1; }
-            message Open { map<string, string> labels = 1; } service S { rpc Do(Pin) returns (Open); }";
-        std::fs::write(root.path().join("a.proto"), description).unwrap();
-        let service = Service {
-            description: "a.proto",
-            package: "a",
-            code: "",
-            hidden: &[".a.Pin"],
-        };
-        let code = code(root.path(), &service).unwrap();
-        assert!(
-            code.lines().next().unwrap().contains("@generated"),
-            "the texts of it are nobody's fault"
-        );
-        assert!(
-            code.contains("BTreeMap")
-                && code.contains("pub mod s_client")
-                && code.contains("pub mod s_server")
-        );
-        assert!(code.contains("skip_debug"));
-    }
 }

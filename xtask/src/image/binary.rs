@@ -42,9 +42,18 @@ pub fn compile_all(binaries: &[(&str, &str)], profile: Profile) -> Result<Vec<Pa
     }
 }
 
+/// Compiles a program of the task runner's own, as it is compiled itself.
+pub fn compile_tool(binary: &str) -> Result<PathBuf> {
+    let mut cargo = run::cargo();
+    cargo.args(["build", "--workspace", "--bin", binary]);
+    cargo_build(cargo, &[binary])?
+        .pop()
+        .with_context(|| format!("find what cargo made of {binary}"))
+}
+
 fn build(binaries: &[(&str, &str)], profile: Profile) -> Result<Vec<PathBuf>> {
     let mut cargo = run::cargo();
-    cargo.args(["build", "--message-format=json-render-diagnostics"]);
+    cargo.arg("build");
     for (package, binary) in binaries {
         cargo.args(["--bin", binary]);
         if profile == Profile::Release {
@@ -57,13 +66,19 @@ fn build(binaries: &[(&str, &str)], profile: Profile) -> Result<Vec<PathBuf>> {
         Profile::Test => cargo.args(["--workspace", "--test", "frame"]),
         Profile::Release => cargo.arg("--release"),
     };
+    let names: Vec<_> = binaries.iter().map(|(_, binary)| *binary).collect();
+    cargo_build(cargo, &names)
+}
+
+/// Runs cargo and gives the binaries of these names.
+fn cargo_build(mut cargo: Command, binaries: &[&str]) -> Result<Vec<PathBuf>> {
+    cargo.arg("--message-format=json-render-diagnostics");
     let output = cargo.stderr(Stdio::inherit()).output().context("start cargo")?;
     if !output.status.success() {
-        let names: Vec<_> = binaries.iter().map(|(_, binary)| *binary).collect();
-        bail!("compiling {} failed", names.join(", "));
+        bail!("compiling {} failed", binaries.join(", "));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let program = |(_, binary): &(&str, &str)| {
+    let program = |binary: &&str| {
         executable(&messages, binary).with_context(|| format!("find what cargo made of {binary}"))
     };
     binaries.iter().map(program).collect()

@@ -1,4 +1,4 @@
-//! Rules about the text of the sources: sizes, names, unfinished words.
+//! Rules about the text of the sources: sizes, names, the layout of modules, unfinished words.
 
 use std::path::Path;
 
@@ -56,6 +56,11 @@ fn source(file: &str, text: &str) -> Vec<String> {
             faults.push(format!("{file}: the name {part:?} says nothing"));
         }
     }
+    if let Some(module) = file.strip_suffix("/mod.rs") {
+        faults.push(format!(
+            "{file}: a module has one layout: {module}.rs beside the folder {module}/"
+        ));
+    }
     for (number, line) in (1..).zip(text.lines()) {
         if let Some(word) = UNFINISHED.into_iter().find(|word| says(line, word)) {
             faults.push(format!("{file}:{number}: {word:?} is unfinished work"));
@@ -87,5 +92,15 @@ mod tests {
             source("a/b.rs", concat!("// bound for", " nowhere\n")),
             Vec::<String>::new()
         );
+    }
+
+    #[test]
+    fn a_module_in_a_mod_file_is_a_fault() {
+        assert_eq!(
+            source("a/b/mod.rs", "fn f() {}\n"),
+            ["a/b/mod.rs: a module has one layout: a/b.rs beside the folder a/b/"]
+        );
+        assert_eq!(source("a/b.rs", "mod mod_rs;\n"), Vec::<String>::new());
+        assert_eq!(source("a/my_mod.rs", ""), Vec::<String>::new());
     }
 }

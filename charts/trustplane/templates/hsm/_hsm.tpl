@@ -10,6 +10,15 @@
 {{ include "trustplane.fullname" . }}-discovery
 {{- end -}}
 
+{{/* The service accounts whose pods may request tokens: those of agents, and those that the values list. */}}
+{{- define "trustplane.hsm.tokenUsers" -}}
+{{- $users := list -}}
+{{- with include "trustplane.hsm" . | fromJson -}}
+{{- range .namespaces }}{{ $users = append $users (printf "%s/hsm-agent-*" .) }}{{ end -}}
+{{- end -}}
+{{- join "," (concat $users .Values.hsm.tokenUsers) -}}
+{{- end -}}
+
 {{/* What the manager is told about the other processes of the capability. */}}
 {{- define "trustplane.hsm.args" -}}
 {{- $values := .Values.hsm -}}
@@ -22,5 +31,8 @@
 - --hsm-discovery-service-account={{ include "trustplane.hsm.discovery" . }}
 {{- with $values.hostDirectories }}
 - --hsm-host-directories={{ join "," . }}
+{{- end }}
+{{- if $values.offerTypes }}
+- --hsm-offer-types
 {{- end }}
 {{- end -}}

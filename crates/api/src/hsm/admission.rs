@@ -4,6 +4,10 @@
 
 use serde_json::{Value, json};
 
+mod token_users;
+
+pub use token_users::TOKEN_USERS;
+
 /// HSMDevices, as rules name them.
 const DEVICES: &str = "hsmdevices";
 
@@ -55,7 +59,9 @@ pub fn policies() -> Vec<Value> {
         rules: vec![mirroring()],
     };
     let all = [refused, warned_of(), deprecated_pools];
-    all.iter().flat_map(Policy::objects).collect()
+    let mut objects: Vec<Value> = all.iter().flat_map(Policy::objects).collect();
+    objects.extend(token_users::policy());
+    objects
 }
 
 /// What is taken of an HSMDevice, and had better be said in another way.
@@ -122,19 +128,6 @@ struct Policy {
 
 impl Policy {
     fn objects(&self) -> [Value; 2] {
-        let metadata = json!({
-            "name": self.name,
-            "labels": { "app.kubernetes.io/part-of": "trustplane", "trustplane.io/capability": "hsm" },
-            "annotations": { "trustplane.io/about": self.about },
-        });
-        let kind = |kind: &str, spec: Value| {
-            json!({
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": kind,
-                "metadata": metadata,
-                "spec": spec,
-            })
-        };
         let policy = json!({
             "failurePolicy": "Fail",
             "matchConstraints": { "resourceRules": [{
@@ -151,12 +144,29 @@ impl Policy {
             "variables": self.variables,
             "validations": self.rules,
         });
-        let binding = json!({ "policyName": self.name, "validationActions": [self.action] });
-        [
-            kind("ValidatingAdmissionPolicy", policy),
-            kind("ValidatingAdmissionPolicyBinding", binding),
-        ]
+        with_binding(self.name, self.about, self.action, &policy)
     }
+}
+
+/// A policy, and the binding by which it holds everywhere.
+fn with_binding(name: &str, about: &str, action: &str, policy: &Value) -> [Value; 2] {
+    let object = |kind: &str, spec: &Value| {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {
+                "name": name,
+                "labels": { "app.kubernetes.io/part-of": "trustplane", "trustplane.io/capability": "hsm" },
+                "annotations": { "trustplane.io/about": about },
+            },
+            "spec": spec,
+        })
+    };
+    let binding = json!({ "policyName": name, "validationActions": [action] });
+    [
+        object("ValidatingAdmissionPolicy", policy),
+        object("ValidatingAdmissionPolicyBinding", &binding),
+    ]
 }
 
 fn rule(expression: &str, message: &str) -> Value {

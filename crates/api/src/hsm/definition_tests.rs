@@ -93,6 +93,8 @@ fn columns_are_those_of_the_original() {
         [
             ("Total", ".status.totalDevices"),
             ("Available", ".status.availableDevices"),
+            // It is ours: a token that is there may have no agent that serves it.
+            ("Served", ".status.servedDevices"),
             ("Reporting", ".status.reportingPods[*].podName"),
             ("Phase", ".status.phase"),
             ("Last Aggregation", ".status.lastAggregationTime"),

@@ -5,30 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trustplane_plan::Conditions;
 
 use super::MirroringSpec;
-
-/// A condition of a status, as the API conventions want it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StatusCondition {
-    /// Its type in CamelCase.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// True, False or Unknown.
-    pub status: String,
-    /// A CamelCase word that says why.
-    pub reason: String,
-    /// A line for people.
-    #[serde(default)]
-    pub message: String,
-    /// The generation of the spec that it speaks of.
-    #[serde(default)]
-    pub observed_generation: i64,
-    /// When its status last changed.
-    #[schemars(with = "String", extend("format" = "date-time"))]
-    pub last_transition_time: Timestamp,
-}
 
 /// The tokens of a device, from all nodes. One is made for each HSMDevice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +26,7 @@ pub struct StatusCondition {
         status = "HsmPoolStatus",
         printcolumn = r#"{"name":"Total","type":"integer","jsonPath":".status.totalDevices"}"#,
         printcolumn = r#"{"name":"Available","type":"integer","jsonPath":".status.availableDevices"}"#,
+        printcolumn = r#"{"name":"Served","type":"integer","jsonPath":".status.servedDevices"}"#,
         printcolumn = r#"{"name":"Reporting","type":"string","jsonPath":".status.reportingPods[*].podName"}"#,
         printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
         printcolumn = r#"{"name":"Last Aggregation","type":"date","jsonPath":".status.lastAggregationTime"}"#,
@@ -97,9 +77,12 @@ pub struct HsmPoolStatus {
     pub total_devices: i32,
     /// How many of them are there.
     pub available_devices: i32,
+    /// How many of them are served by their agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_devices: Option<i32>,
     /// How many pods should report.
     pub expected_pods: i32,
-    /// Pending, Aggregating, Ready, Partial or Error.
+    /// Pending, Aggregating, Ready, Partial or Error. Ready if all nodes report, and every token that is there is served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// When this was last different.
@@ -113,8 +96,8 @@ pub struct HsmPoolStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reporting_pods: Vec<ReportingPod>,
     /// DeviceAggregation, and what is wrong.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<StatusCondition>,
+    #[serde(skip_serializing_if = "Conditions::is_empty")]
+    pub conditions: Conditions,
     /// How mirroring is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mirroring: Option<MirroringStatus>,

@@ -226,6 +226,8 @@ pub enum AgentPhase {
     PinUnanswered,
     /// Earlier tries were written down with another key, so nobody can tell whether the PIN was among them.
     PinKeyLost,
+    /// A blank token was found that may be set up, and there is no SO-PIN for it yet: the manager makes one.
+    SoPinWanted,
     /// A blank token is being made ours.
     Provisioning,
     /// A blank token was made ours.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::StatusCondition;
+use trustplane_plan::Conditions;
 
 /// A secret on the tokens that becomes a Secret of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -127,8 +126,8 @@ pub struct HsmSecretStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Ready, and what is wrong.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<StatusCondition>,
+    #[serde(skip_serializing_if = "Conditions::is_empty")]
+    pub conditions: Conditions,
     /// The Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,

@@ -12,7 +12,7 @@ const KEYS: &str = r"^[-._a-zA-Z0-9*]+$";
 /// Parts between slashes, each with `*` and placeholders; one slash may stand in front.
 const PATHS: &str = r"^/?([^/{}%\\\x00-\x1f\x7f]|\{namespace\}|\{serviceAccount\})+(/([^/{}%\\\x00-\x1f\x7f]|\{namespace\}|\{serviceAccount\})+)*$";
 
-/// Which secrets the pods of some namespaces may ask for. As soon as there is one policy, only what policies allow is
+/// Which secrets the pods of some namespaces may ask for. As soon as there is one policy in force, only what policies allow is
 /// allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(
@@ -31,7 +31,7 @@ const PATHS: &str = r"^/?([^/{}%\\\x00-\x1f\x7f]|\{namespace\}|\{serviceAccount\
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySpec {
-    /// Whether what is not allowed is denied, or only told. Where every policy for a pod is in mode Audit, nothing is denied.
+    /// Whether it is in force, or only tells what would be denied if it were. A policy in mode Audit changes nothing.
     #[serde(default)]
     pub mode: Mode,
     /// The namespaces that it is for; all of them if it is absent.
@@ -51,6 +51,12 @@ pub struct PolicySpec {
     /// How often the pods of one namespace may make us ask providers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
+    /// Names of Secrets that a request with adopt: true may have taken over although the Secret itself does not consent by the
+    /// annotation trustplane.io/adopt-by, `*` stands for any part of a name; none if it is absent. The chart's guard must agree:
+    /// secretGuard.adoptByPolicy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 64), inner(length(max = 253), regex(pattern = NAMES)))]
+    pub adopt_secrets: Vec<String>,
 }
 
 /// What becomes of a request that is not allowed.
@@ -59,7 +65,7 @@ pub enum Mode {
     /// It is denied.
     #[default]
     Enforce,
-    /// It is served, and the pod is told that it would be denied.
+    /// It is judged as if the policy were not there, and the pod is told if the policy would deny it.
     Audit,
 }
 
@@ -70,7 +76,8 @@ pub struct Rule {
     /// Whether it allows or denies.
     #[serde(default)]
     pub effect: Effect,
-    /// Requests that name one of these providers and no store. Without providers and stores: every request.
+    /// Requests that name one of these providers and no store; a rule that denies also speaks of the stores of these providers.
+    /// Without providers and stores: every request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 16),
@@ -99,8 +106,9 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 64), inner(length(max = 253), regex(pattern = NAMES)))]
     pub secret_names: Vec<String>,
-    /// Keys of the Secret, `*` stands for any part of a name. An allowing rule must cover all of them, a denying one speaks of
-    /// a request with any of them.
+    /// Keys of the secret at its provider, whatever a request calls them in the Secret; `*` stands for any part of a name. An
+    /// allowing rule must cover all keys that are delivered, a denying one speaks of a request with any of them. A request with
+    /// format: raw or select counts as one for all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 64), inner(length(max = 253), regex(pattern = KEYS)))]
     pub keys: Vec<String>,

@@ -64,6 +64,10 @@ pub struct AwsStore {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[a-z]{2}(-[a-z0-9]+)+$"), length(max = 32))]
     pub region: Option<String>,
+    /// The account, twelve digits. If account and region are given, policies judge an ARN of that place as the name that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[0-9]{12}$"))]
+    pub account: Option<String>,
     /// The address, if it is not the region's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"), length(max = 512))]

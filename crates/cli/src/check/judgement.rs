@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::observation::{CrdView, LeaseView, Observation, PodView, ProcessView};
 use super::report::{Finding, Report};
+use super::tokens;
 use super::webhooks::{Answer, Webhook};
 use crate::cluster::{Obstacle, Seen};
 
@@ -42,6 +43,7 @@ pub fn judge(seen: &Observation) -> Report {
     for (name, view) in &seen.crds {
         findings.extend(crd(name, view));
     }
+    findings.extend(seen.tokens.iter().flat_map(tokens::judge));
     Report::new(findings)
 }
 

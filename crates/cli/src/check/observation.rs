@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 
+use super::tokens::{self, Tokens};
 use super::webhooks::{self, Webhook};
 use crate::cluster::{Cluster, Seen};
 use crate::installation::{self, Process};
@@ -25,6 +26,8 @@ pub struct Observation {
     pub now: Seen<Timestamp>,
     pub processes: Seen<Vec<ProcessView>>,
     pub crds: BTreeMap<String, CrdView>,
+    /// Tokens, if the installation serves them.
+    pub tokens: Option<Seen<Tokens>>,
 }
 
 /// One process and what belongs to it alone.
@@ -84,11 +87,16 @@ pub async fn observe(cluster: &Cluster) -> Observation {
             Ok(views)
         }
     };
+    let tokens = match crds.contains_key(tokens::KIND) {
+        true => Some(tokens::look(cluster).await),
+        false => None,
+    };
     Observation {
         server,
         now,
         processes,
         crds,
+        tokens,
     }
 }
 

@@ -8,6 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use kube::Api;
 use kube::api::ListParams;
 use kube::client::Body;
+use trustplane_plan::path_part;
 
 use crate::cluster::{Cluster, Obstacle, Seen};
 use crate::installation::PART_OF;
@@ -106,8 +107,10 @@ async fn knock(cluster: &Cluster, service: &ServiceReference) -> Seen<Answer> {
     } = service;
     let port = port.unwrap_or(443);
     let path = path.as_deref().unwrap_or("/");
+    let service = path_part(&format!("https:{name}:{port}"));
     let request = http::Request::get(format!(
-        "/api/v1/namespaces/{namespace}/services/https:{name}:{port}/proxy{path}"
+        "/api/v1/namespaces/{}/services/{service}/proxy{path}",
+        path_part(namespace)
     ))
     .body(Body::empty())
     .map_err(|error| Obstacle::Failed(error.to_string()))?;

@@ -68,7 +68,7 @@ impl Agent {
 }
 
 /// The agent of the token that is wanted, or of the only one.
-pub fn choose(pods: &[Pod], device: &str, wanted: Option<&str>) -> Result<Agent> {
+pub fn choose(pods: &[Pod], (namespace, device): (&str, &str), wanted: Option<&str>) -> Result<Agent> {
     let running = pods.iter().filter(|pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
@@ -85,11 +85,17 @@ pub fn choose(pods: &[Pod], device: &str, wanted: Option<&str>) -> Result<Agent>
     match (wanted_ones.as_slice(), wanted) {
         ([only], _) => Ok((*only).clone()),
         ([], _) if agents.is_empty() => {
-            bail!("no agent of {device} runs: look at its pool, `kubectl get hsmpool {device}-pool -o yaml`")
+            bail!(
+                "no agent of {device} runs: look at its pool, `kubectl describe hsmpool --namespace {namespace} {device}-pool`"
+            )
         }
         ([], _) => bail!("{device} has no such token; it has: {}", names()),
-        (_, None) => bail!("{device} has several tokens; choose one by --token: {}", names()),
-        (_, Some(wanted)) => bail!(
+        ([first, ..], None) => bail!(
+            "{device} has several tokens: {}; choose one, `kubectl trustplane hsm test --namespace {namespace} {device} --token {}`",
+            names(),
+            first.token
+        ),
+        ([_, ..], Some(wanted)) => bail!(
             "several agents of {device} have the token {wanted}: one of them is about to end, try again"
         ),
     }
@@ -119,7 +125,7 @@ pub mod tests {
     #[test]
     fn the_only_one_needs_no_name_and_pods_that_do_not_run_do_not_count() {
         let pods = [pod("a", "Running", &[]), pod("b", "Pending", &[])];
-        let agent = choose(&pods, "pico", None).unwrap();
+        let agent = choose(&pods, ("tokens", "pico"), None).unwrap();
         assert_eq!(
             (agent.name.as_str(), agent.library.as_str()),
             ("hsm-agent-pico-a", "/m.so")
@@ -129,16 +135,22 @@ pub mod tests {
     #[test]
     fn whoever_has_to_choose_is_told_what_there_is() {
         let pods = [pod("a", "Running", &[]), pod("b", "Running", &[])];
-        assert_eq!(choose(&pods, "pico", Some("b")).unwrap().token, "b");
+        assert_eq!(choose(&pods, ("tokens", "pico"), Some("b")).unwrap().token, "b");
         for (wanted, told) in [
-            (None, "pico has several tokens; choose one by --token: a, b"),
+            (
+                None,
+                "pico has several tokens: a, b; choose one, `kubectl trustplane hsm test --namespace tokens pico --token a`",
+            ),
             (Some("c"), "pico has no such token; it has: a, b"),
         ] {
-            assert_eq!(choose(&pods, "pico", wanted).unwrap_err().to_string(), told);
+            assert_eq!(
+                choose(&pods, ("tokens", "pico"), wanted).unwrap_err().to_string(),
+                told
+            );
         }
-        let told = choose(&[], "pico", None).unwrap_err().to_string();
+        let told = choose(&[], ("tokens", "pico"), None).unwrap_err().to_string();
         assert!(
-            told.starts_with("no agent of pico runs: look at its pool"),
+            told.ends_with("`kubectl describe hsmpool --namespace tokens pico-pool`"),
             "{told}"
         );
     }
@@ -150,8 +162,11 @@ pub mod tests {
             pod(odd, "Running", &["--reader-serial=DENK $$(01)"]),
             pod("b", "Running", &[]),
         ];
-        let agent = choose(&pods, "pico", Some(odd)).unwrap();
+        let agent = choose(&pods, ("tokens", "pico"), Some(odd)).unwrap();
         assert_eq!(agent.flag("reader-serial"), Some("DENK $(01)"));
-        assert_eq!(choose(&pods, "pico", Some(&agent.token)).unwrap(), agent);
+        assert_eq!(
+            choose(&pods, ("tokens", "pico"), Some(&agent.token)).unwrap(),
+            agent
+        );
     }
 }

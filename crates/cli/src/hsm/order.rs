@@ -167,7 +167,7 @@ mod tests {
             "--token-serial=old",
             "--port=9090",
         ];
-        let agent = choose(&[pod("a", "Running", &arguments)], "pico", None).unwrap();
+        let agent = choose(&[pod("a", "Running", &arguments)], ("tokens", "pico"), None).unwrap();
         let action = words("write demo/db --from-literal=password=x");
         let own = [
             "/usr/bin/trustplane-agent",
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_token_is_overruled_only_where_the_record_speaks_against_the_pin_too() {
-        let agent = choose(&[pod("a", "Running", &[])], "pico", None).unwrap();
+        let agent = choose(&[pod("a", "Running", &[])], ("tokens", "pico"), None).unwrap();
         let told = |pin: Pin| {
             let told = command(&agent, &Record::default(), pin, &words("--try-anyway list"));
             ["--pin-stdin", "--try-anyway"].map(|word| told.iter().any(|told| told == word))

@@ -1,21 +1,23 @@
 //! `kubectl trustplane hsm test`: tries a token where it is, by the agent's own tool in the agent's own pod.
 
-use std::fmt::Debug;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use k8s_openapi::{ByteString, NamespaceResourceScope};
+use kube::Api;
 use kube::api::{AttachParams, AttachedProcess, ListParams};
-use kube::{Api, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt;
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
-use trustplane_api::hsm::{HsmDevice, PinSecret};
-use trustplane_hsm_core::objects::label_value;
+use trustplane_api::hsm::{DEVICE, HsmDevice, PinSecret};
+use trustplane_hsm_core::objects::{CONFIG_MAP, SECRET, label_value};
+use trustplane_plan::{Kind, ObjectRef};
 
 use super::agent::{self, Agent};
 use super::order::{self, Pin};
@@ -51,7 +53,7 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
     let action = order::action(&args.action)?;
     let cluster = cluster.connect().await?;
     let namespace = cluster.namespace.clone().unwrap_or_else(|| cluster.home.clone());
-    let device: HsmDevice = get(&cluster, &namespace, &args.device).await?;
+    let device: HsmDevice = get(&cluster, &DEVICE, &namespace, &args.device).await?;
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &namespace);
     let labels = format!(
         "{},{DEVICE_LABEL}={}",
@@ -62,7 +64,7 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
         .ask(pods.list(&ListParams::default().labels(&labels)))
         .await
         .map_err(|obstacle| anyhow!("list the agents of {}: {obstacle}", args.device))?;
-    let agent = agent::choose(&found.items, &args.device, args.token.as_deref())?;
+    let agent = agent::choose(&found.items, (&namespace, &args.device), args.token.as_deref())?;
     let record = record(&cluster, &namespace, &agent).await?;
     let secret = device.spec.pkcs11.and_then(|pkcs11| pkcs11.pin_secret);
     let ordered = match &secret {
@@ -89,25 +91,29 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
     }
 }
 
-async fn get<K>(cluster: &Cluster, namespace: &str, name: &str) -> Result<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-{
-    let api: Api<K> = Api::namespaced(cluster.client.clone(), namespace);
-    let told = |obstacle: Obstacle| anyhow!("read {} {namespace}/{name}: {obstacle}", K::kind(&()));
-    cluster.ask(api.get(name)).await.map_err(told)
+/// What is read of an object with data.
+#[derive(Deserialize)]
+struct Content<T> {
+    #[serde(default = "BTreeMap::new")]
+    data: BTreeMap<String, T>,
+}
+
+async fn get<T: DeserializeOwned>(cluster: &Cluster, kind: &Kind, namespace: &str, name: &str) -> Result<T> {
+    let object = ObjectRef::new(Some(namespace), name);
+    let told = |obstacle: Obstacle| anyhow!("read {} {object}: {obstacle}", kind.kind);
+    cluster.read(kind, &object).await.map_err(told)
 }
 
 /// What the agent has written down.
 async fn record(cluster: &Cluster, namespace: &str, agent: &Agent) -> Result<Record> {
-    let record: ConfigMap = get(cluster, namespace, &agent.name).await?;
-    Ok(Record::read(&record.data.unwrap_or_default())?)
+    let record: Content<String> = get(cluster, &CONFIG_MAP, namespace, &agent.name).await?;
+    Ok(Record::read(&record.data)?)
 }
 
 async fn pin(cluster: &Cluster, namespace: &str, from: &PinSecret) -> Result<ByteString> {
     let namespace = from.namespace.as_deref().unwrap_or(namespace);
-    let secret: Secret = get(cluster, namespace, &from.name).await?;
-    let pin = secret.data.unwrap_or_default().remove(&from.key);
+    let mut secret: Content<ByteString> = get(cluster, &SECRET, namespace, &from.name).await?;
+    let pin = secret.data.remove(&from.key);
     pin.with_context(|| format!("Secret {namespace}/{} has no key {}", from.name, from.key))
 }
 

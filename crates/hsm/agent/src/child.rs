@@ -16,9 +16,9 @@ use trustplane_hsm_core::limits::Limits;
 use trustplane_hsm_core::recover::{End, Ended};
 use trustplane_hsm_core::secret::Value;
 use trustplane_hsm_token::{Attempt, Module, Store, Token, TokenInfo};
+use trustplane_process::protection::protect;
 
 use crate::frame::{self, FrameError, Message};
-use crate::protection::protect;
 use crate::wire::{Answer, Failure, Kind, Reply, Request};
 use module::{Loaded, find, load, log_in, may_log_in, not_open};
 pub(crate) use requests::same;

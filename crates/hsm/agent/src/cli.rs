@@ -1,15 +1,14 @@
 //! The command line of `trustplane-agent`.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use trustplane_process::args::parse_from;
 use trustplane_process::frame;
+pub use trustplane_process::frame::Program;
 
 use crate::child;
-use crate::protection::protect;
 use crate::serve::{self, ServeArgs};
 use crate::test_token::{self, TestTokenArgs};
 
@@ -18,7 +17,6 @@ use crate::test_token::{self, TestTokenArgs};
 #[command(
     name = "trustplane-agent",
     bin_name = "trustplane-agent",
-    version,
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -41,56 +39,26 @@ enum Command {
 struct Elsewhere {}
 
 /// Does what the command line says.
-pub fn main(version: &'static str) -> ExitCode {
+pub fn main(program: Program) -> ExitCode {
     let argv: Vec<OsString> = std::env::args_os().collect();
     if argv.get(1).is_some_and(|word| word == "serve") {
-        return serve(&argv, version);
-    }
-    let command = Cli::parse_from(argv).command;
-    if let Err(error) = protect() {
-        return ended(Err(format!("protect the memory of the process: {error}")));
-    }
-    let outcome = match command {
-        Command::Serve(Elsewhere {}) => Ok(()),
-        Command::Module => child::run().map_err(|error| error.to_string()),
-        Command::TestToken(args) => test_token::run(&args, &mut io::stdin().lock(), &mut io::stdout().lock())
-            .map_err(|error| error.to_string()),
-    };
-    ended(outcome)
-}
-
-fn serve(argv: &[OsString], version: &'static str) -> ExitCode {
-    let argv = argv
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| *at != 1)
-        .map(|(_, word)| word.clone());
-    let parsed = parse_from::<ServeArgs, _>(argv, |name| std::env::var(name).ok());
-    let args = parsed.unwrap_or_else(|error| error.exit());
-    // It has the PIN, and every value passes through it.
-    let outcome = protect()
-        .and_then(|()| frame::runtime())
-        .map_err(|error| error.to_string())
-        .and_then(|runtime| {
-            runtime
-                .block_on(serve::run(args, version))
-                .map_err(|error| error.to_string())
+        let words = argv.into_iter().enumerate();
+        let argv = words.filter_map(|(at, word)| (at != 1).then_some(word));
+        return frame::main_from(program, argv, async |args: ServeArgs| {
+            // The future holds all that starts: it is kept off the stack.
+            Ok(Box::pin(serve::run(args, program)).await?)
         });
-    ended(outcome)
-}
-
-/// Says once why it did not work: in the log, or without one to the person at the terminal.
-fn ended(outcome: Result<(), String>) -> ExitCode {
-    let Err(error) = outcome else {
-        return ExitCode::SUCCESS;
-    };
-    if tracing::dispatcher::has_been_set() {
-        tracing::error!(error, "ended");
-    } else {
-        // Without stderr there is nobody to tell.
-        drop(writeln!(io::stderr(), "error: {error}"));
     }
-    ExitCode::FAILURE
+    frame::tool(program, |cli: Cli| {
+        match cli.command {
+            Command::Serve(Elsewhere {}) => {}
+            Command::Module => child::run()?,
+            Command::TestToken(args) => {
+                test_token::run(&args, &mut io::stdin().lock(), &mut io::stdout().lock())?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub enum Phase {
 /// How it goes with making a blank token ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provisioning {
+    /// A blank token was found, and there is no SO-PIN for it yet.
+    SoPinWanted,
     /// It is under way.
     Running,
     /// It is done.

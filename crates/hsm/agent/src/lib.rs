@@ -42,7 +42,6 @@ pub mod meters;
 pub mod pcscd;
 pub mod pin_secret;
 pub mod probes;
-mod protection;
 pub mod record;
 pub mod serve;
 pub mod server;

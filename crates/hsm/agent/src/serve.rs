@@ -4,6 +4,7 @@ mod args;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -15,11 +16,11 @@ use trustplane_hsm_token::Attempt;
 use trustplane_kit::clients::{ClientError, Clients};
 use trustplane_kit::lease::{Fence, Identity};
 use trustplane_kit::watch::{Tuning, Watches};
+use trustplane_process::admin::LIMITS;
 use trustplane_process::args::{BindAddress, BindError};
-use trustplane_process::frame::{Frame, FrameError};
+use trustplane_process::frame::{self, Frame, FrameError};
 use trustplane_process::secret::Secret;
-use trustplane_process::serve::{Limits, serve as serve_http};
-use trustplane_process::supervise::SupervisorError;
+use trustplane_process::serve::serve as serve_http;
 use trustplane_process::tls::TlsFiles;
 
 pub(crate) use args::profile;
@@ -36,7 +37,7 @@ use crate::server::{Certificates, Port, ServerError, serve_local};
 use crate::service::Service;
 use crate::wire::Wanted;
 
-/// Why the agent does not start, or has ended.
+/// Why the agent does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Nothing says which token is wanted.
@@ -65,9 +66,6 @@ pub enum ServeError {
     /// The module's process cannot be run.
     #[error("run the module: {0}")]
     Host(#[from] io::Error),
-    /// A task has ended.
-    #[error(transparent)]
-    Supervisor(#[from] SupervisorError),
 }
 
 /// A token, and what has to run beside it.
@@ -76,10 +74,10 @@ struct Parts {
     beside: Vec<(&'static str, BoxFuture<'static, ()>)>,
 }
 
-/// Serves until the process is asked to end.
-pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeError> {
+/// Serves until the process is asked to end, and gives the exit code.
+pub async fn run(args: ServeArgs, itself: frame::Program) -> Result<ExitCode, ServeError> {
     let wanted = args.wanted().ok_or(ServeError::Token)?;
-    let frame = Frame::start(&args.common, "agent").await?;
+    let frame = Frame::start(&args.common, itself).await?;
     if args.slot_id.is_some_and(|slot| slot >= 0) {
         tracing::info!("--slot-id is not used: the token is known by its serial number, label or reader");
     }
@@ -95,7 +93,7 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     let runtime = settings.runtime.clone();
     let Parts { host, beside } = match &args.pin_file {
         Some(file) => alone(settings, file)?,
-        None => tied(settings, &args, &frame, version).await?,
+        None => tied(settings, &args, &frame, itself.version).await?,
     };
     for (name, task) in beside {
         spawn(&frame, name, task);
@@ -114,7 +112,7 @@ pub async fn run(args: ServeArgs, version: &'static str) -> Result<(), ServeErro
     let ended = frame.run().await;
     // If somebody took so long that nobody was waited for, it is given back now.
     host.stop().await;
-    Ok(ended?)
+    Ok(ended)
 }
 
 fn settings(args: &ServeArgs, wanted: Wanted, frame: &Frame) -> io::Result<Settings> {
@@ -153,9 +151,7 @@ fn serve(
         pcscd,
         stop: shutdown.token(),
     };
-    supervisor.spawn_attendant("probes", |stop| {
-        serve_http(health, probes.router(), Limits::default(), stop)
-    });
+    supervisor.spawn_attendant("probes", |stop| serve_http(health, probes.router(), LIMITS, stop));
     let service = Arc::new(Service::new(host.clone(), catalogue.clone(), meters));
     let passes = catalogue.run(host.clone(), args.passes(), shutdown.token());
     supervisor.spawn("passes", passes);
@@ -222,7 +218,7 @@ async fn tied(
     };
     let digests = DigestKey::new(read(&args.record_key_file)?.expose()).map_err(unusable)?;
     let provision = match args.auto_provision {
-        true => provision(args)?,
+        true => Some(provision(args)?),
         false => None,
     };
     let identity = Identity::new("hsm-agent", version, args.pod.as_deref());
@@ -248,18 +244,18 @@ async fn tied(
     })
 }
 
-/// How a blank token is made ours: not without an SO-PIN, which may be gone once the token was set up.
-fn provision(args: &ServeArgs) -> Result<Option<Provision>, ServeError> {
+/// How a blank token is set up. The manager makes an SO-PIN when the agent has found a blank token, and gives it to the next pod.
+fn provision(args: &ServeArgs) -> Result<Provision, ServeError> {
     let file = &args.so_pin_file;
-    if matches!(file.try_exists(), Ok(false)) {
-        tracing::warn!(file = %file.display(), "there is no SO-PIN, so no blank token is made ours");
-        return Ok(None);
-    }
+    let officer = match file.try_exists() {
+        Ok(false) => None,
+        _ => Some(secret_line(file)?),
+    };
     let label = args.token_label.clone();
-    Ok(Some(Provision {
-        officer: secret_line(file)?,
+    Ok(Provision {
+        officer,
         label: label.unwrap_or_else(|| args.device_name.chars().take(32).collect()),
-    }))
+    })
 }
 
 async fn listen(port: u16) -> Result<TcpListener, BindError> {

@@ -5,6 +5,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use trustplane_api::hsm::{HsmPoolSpec, HsmPoolStatus};
 use trustplane_hsm_agent::serve::ServeArgs;
@@ -36,6 +38,7 @@ fn arguments(spec: Value, token: Value) -> Vec<String> {
         meta: Meta::decode(&meta.to_string(), &Keep::default()).unwrap(),
         spec: HsmPoolSpec::default(),
         status,
+        watched: Duration::MAX,
     };
     let owner = Owner {
         api_version: "hsm.j5t.io/v1alpha1".to_owned(),
@@ -46,7 +49,7 @@ fn arguments(spec: Value, token: Value) -> Vec<String> {
     };
     let made = agents(&device, &[pool]);
     let agent = made.values().next().unwrap();
-    let wishes = agent.wishes(&owner, &rules);
+    let wishes = agent.wishes(&owner, &rules, true);
     let deployment = wishes
         .iter()
         .find(|wish| wish.kind().kind == "Deployment")

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
-use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_hsm_core::consent::Consent;
-use trustplane_hsm_core::decide::{AgentAction, AgentPod, AgentsInput, Issuing, decide_agents};
-use trustplane_hsm_core::objects::label_value;
+use trustplane_hsm_core::decide::{AgentAction, AgentsInput, Issuing, decide_agents};
 use trustplane_kit::apply::Writer;
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_plan::{Apply, Fingerprinter, Note, ObjectRef, Plan};
@@ -18,7 +16,6 @@ use crate::credentials::{Office, record_key, so_pin};
 use crate::devices::report;
 use crate::error::HsmError;
 use crate::pki::Lives;
-use crate::seen::agent_pod;
 use crate::world::World;
 
 /// Its field manager.
@@ -67,7 +64,7 @@ impl Controller for AgentObjects {
             live,
             complete: self.world.is_complete(),
             records: self.world.records_of([key]),
-            pods: self.pods(key),
+            pods: self.world.agent_pods(key),
             issuing: Issuing {
                 bundle: self.authority.borrow().bundle_pem(),
                 renew_before: self.lives.renew_before,
@@ -107,19 +104,5 @@ impl AgentObjects {
             AgentAction::SoPin { write, .. } => Some(so_pin(write)?),
             AgentAction::RecordKey { write, .. } => Some(record_key(write)?),
         })
-    }
-
-    /// The pods that bear the name of an HSMDevice, in order.
-    fn pods(&self, key: &ObjectRef) -> Vec<AgentPod> {
-        let device = label_value(key.name());
-        let mut pods = Vec::new();
-        self.world.pods.for_each(|pod| {
-            let here = pod.meta.object.namespace() == key.namespace();
-            if here && pod.meta.labels.get(DEVICE_LABEL) == Some(&device) {
-                pods.push(agent_pod(pod));
-            }
-        });
-        pods.sort_by(|one, other| one.meta.object.cmp(&other.meta.object));
-        pods
     }
 }

@@ -50,6 +50,10 @@ pub struct HsmArgs {
     /// Priority class of agents and discovery pods
     #[arg(long, value_name = "NAME")]
     hsm_priority_class: Option<String>,
+    /// Let discovery offer tokens by their type too, such as hsm.j5t.io/picohsm, for pods of yours that request the type. Such a pod
+    /// gets a token also while an agent serves it
+    #[arg(long)]
+    hsm_offer_types: bool,
     /// How long the certificate of an agent lives
     #[arg(long, alias = "agent-tls-leaf-validity", default_value = "2160h", value_name = "DURATION", value_parser = duration)]
     hsm_leaf_validity: SignedDuration,
@@ -83,11 +87,17 @@ pub(crate) enum ArgsError {
 }
 
 impl HsmArgs {
+    /// The namespaces that were named; our own if none was.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        let named = self.hsm_namespaces.iter().flatten();
+        named.filter(|name| !name.is_empty()).cloned().collect()
+    }
+
     /// What the admin chose, for an installation in this namespace.
     pub(crate) fn setup(&self, home: &str) -> Result<Setup, ArgsError> {
         let namespaces = match &self.hsm_namespaces {
             None => [home.to_owned()].into(),
-            Some(named) => named.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            Some(_) => self.namespaces().into_iter().collect(),
         };
         let lives = Lives {
             leaf: self.hsm_leaf_validity,
@@ -107,6 +117,7 @@ impl HsmArgs {
             plugin_dir: self.hsm_plugin_dir.clone(),
             library: self.hsm_library.clone(),
             priority_class: self.hsm_priority_class.clone(),
+            offer_types: self.hsm_offer_types,
         };
         if rules.namespaces.is_empty() {
             return Err(ArgsError::NoNamespace);
@@ -159,7 +170,7 @@ mod tests {
     fn without_arguments_our_own_namespace_is_served_and_no_directory_is_allowed() {
         let Setup { rules, lives } = setup(&[]).unwrap();
         assert_eq!(rules.namespaces, ["home".to_owned()].into());
-        assert!(rules.host_directories.is_empty() && !rules.allows("/tmp"));
+        assert!(rules.host_directories.is_empty() && !rules.allows("/tmp") && !rules.offer_types);
         assert_eq!(
             (rules.pull_policy.as_str(), lives),
             ("IfNotPresent", Lives::default())

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
 use kube::Config;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::rules::Rules;
 use trustplane_kit::controller::{Controller, Options, Runner};
-use trustplane_kit::manager::{Context, StartError, Workbench};
+use trustplane_kit::manager::{Assembly, Context, StartError, Workbench};
 use trustplane_kit::queue::Queue;
 use trustplane_kit::watch::Tuning;
 use trustplane_plan::ObjectRef;
@@ -16,7 +15,7 @@ use trustplane_plan::ObjectRef;
 use crate::agents::{self, AgentObjects};
 use crate::client::Agents;
 use crate::devices::{self, Devices};
-use crate::feeds::{Feed, Queues, feeds};
+use crate::feeds::{Queues, feeds};
 use crate::pki::{Lives, Pki};
 use crate::pools::{self, Pools};
 use crate::world::World;
@@ -30,16 +29,8 @@ pub struct Setup {
     pub lives: Lives,
 }
 
-/// The controllers, ready to run, and what feeds their queues.
-struct Assembly {
-    devices: Runner<Devices>,
-    pools: Runner<Pools>,
-    agents: Runner<AgentObjects>,
-    feeds: Vec<Feed>,
-    world: World,
-}
-
-fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> Assembly {
+/// The controllers, what feeds their queues, and what they look at.
+fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> (Assembly, World) {
     let (world, news) = World::watch(bench, Arc::new(setup.rules));
     let queues = Queues {
         devices: bench.queue("hsm-devices"),
@@ -60,13 +51,13 @@ fn assemble(bench: &Workbench, setup: Setup, pki: &Pki, options: &Options) -> As
         clock: options.clock.clone(),
     };
     let hands = (bench, &world, options);
-    Assembly {
-        devices: runner(hands, devices, &queues.devices, devices::MANAGER),
-        pools: runner(hands, pools, &queues.pools, pools::MANAGER),
-        agents: runner(hands, agents, &queues.agents, agents::MANAGER),
-        feeds: feeds(&world, news, &queues, pki.authority()),
-        world,
-    }
+    let assembly = Assembly::default()
+        .controller(runner(hands, devices, &queues.devices, devices::MANAGER))
+        .controller(runner(hands, pools, &queues.pools, pools::MANAGER))
+        .controller(runner(hands, agents, &queues.agents, agents::MANAGER));
+    let feeds = feeds(&world, news, &queues, pki.authority()).into_iter();
+    let assembly = feeds.fold(assembly, |assembly, (name, feed)| assembly.task(name, feed));
+    (assembly, world)
 }
 
 /// A runner that waits for everything that is known: they look at the same world.
@@ -84,6 +75,14 @@ fn runner<C: Controller<Key = ObjectRef>>(
         .after_store(&world.pods)
         .after_store(&world.records);
     let runner = world.parts.iter().fold(runner, Runner::after_store);
+    // An outage ends for one watch after the other: what is removed was not seen by a watch that has yet to catch up.
+    let runner = runner
+        .removals_rest_on(&world.devices)
+        .removals_rest_on(&world.pools)
+        .removals_rest_on(&world.daemon_sets)
+        .removals_rest_on(&world.pods)
+        .removals_rest_on(&world.records);
+    let runner = world.parts.iter().fold(runner, Runner::removals_rest_on);
     runner.while_leading(bench.leading.clone())
 }
 
@@ -93,28 +92,10 @@ pub(crate) async fn start(context: &Context, setup: Setup) -> Result<(), StartEr
     let namespaces: Vec<_> = setup.rules.namespaces.iter().cloned().collect();
     tracing::info!(namespaces = namespaces.join(","), "serving HSMDevices");
     let pki = Pki::open(context, setup.lives, options.clock.clone()).await?;
-    let Assembly {
-        devices,
-        pools,
-        agents,
-        feeds,
-        ..
-    } = assemble(context, setup, &pki, &options);
-    for (name, feed) in feeds {
-        let stop = context.stop();
-        // That of the CA has no end of its own.
-        context.spawn(name, async move {
-            stop.run_until_cancelled(feed).await;
-        });
-    }
-    context.spawn("hsm-pki", pki.run(context.leading.clone(), context.stop()));
-    let (readiness, liveness, state) = (&context.readiness, &context.liveness, &context.state);
-    let devices = devices.report_to(readiness, liveness, state);
-    context.spawn("hsm-devices", devices.run(context.stop()));
-    let pools = pools.report_to(readiness, liveness, state);
-    context.spawn("hsm-pools", pools.run(context.stop()));
-    let agents = agents.report_to(readiness, liveness, state);
-    context.spawn("hsm-agents", agents.run(context.stop()));
+    let (assembly, _) = assemble(context, setup, &pki, &options);
+    let followed = pki.run(&context.watches, context.leading.clone(), context.stop());
+    context.spawn("hsm-pki", followed);
+    assembly.start(context);
     Ok(())
 }
 
@@ -129,25 +110,11 @@ pub async fn run_alone(
 ) -> Result<(), StartError> {
     let (bench, publisher) = Workbench::alone(config, "hsm", tuning).await?;
     let pki = Pki::open(&bench, setup.lives, options.clock.clone()).await?;
-    let Assembly {
-        devices,
-        pools,
-        agents,
-        feeds,
-        world,
-    } = assemble(&bench, setup, &pki, &options);
+    let (assembly, world) = assemble(&bench, setup, &pki, &options);
     if let Some(callers) = &callers {
         let agents = Agents::new(world.pods.clone(), pki.client.clone());
         callers.send_replace(Some(Arc::new(agents)));
     }
-    let stop = CancellationToken::new();
-    let feeds = join_all(feeds.into_iter().map(|(_, feed)| feed));
-    tokio::select! {
-        ended = devices.run(stop.clone()) => Ok(ended?),
-        ended = pools.run(stop.clone()) => Ok(ended?),
-        ended = agents.run(stop.clone()) => Ok(ended?),
-        _ = feeds => Err("the feeds ended".into()),
-        () = pki.run(bench.leading.clone(), stop.clone()) => Err("the keeper of certificates ended".into()),
-        () = publisher.run(stop.clone()) => Err("the publisher of events ended".into()),
-    }
+    let followed = pki.run(&bench.watches, bench.leading.clone(), CancellationToken::new());
+    assembly.task("hsm-pki", followed).run_alone(publisher).await
 }

@@ -42,7 +42,7 @@ use kube::CustomResourceExt;
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmSecret};
 use trustplane_hsm_core::objects::mark;
 use trustplane_kit::manager::{Capability, Context};
-use trustplane_kit::rights::{Rights, WATCH};
+use trustplane_kit::rights::{Place, Rights, WATCH};
 
 pub use args::{HsmArgs, PullPolicy};
 pub use assembly::{Setup, run_alone};
@@ -58,8 +58,9 @@ pub fn capability(arguments: HsmArgs) -> Capability {
         crds: kinds,
         policies: trustplane_api::hsm::admission::policies,
         at_home: true,
+        namespaces: arguments.namespaces(),
         rights,
-        least: None,
+        parts: Vec::new(),
         lease_before: Some("64b68d60.j5t.io"),
         secrets: Some(mark),
         webhooks: Vec::new,
@@ -84,16 +85,27 @@ pub fn rights() -> Rights {
     // `get` tells whose object it is that has a name of ours.
     let made = &[WATCH, &["create", "patch", "delete"]].concat();
     Rights::none()
-        .everywhere("hsm.j5t.io", &["hsmdevices"], &["list", "watch"])
-        .everywhere(
+        .on(Place::Served, "hsm.j5t.io", &["hsmdevices"], &["list", "watch"])
+        .on(
+            Place::Served,
             "hsm.j5t.io",
             &["hsmpools"],
             &[WATCH, &["create", "patch"]].concat(),
         )
-        .everywhere("hsm.j5t.io", &["hsmpools/status"], &["patch"])
-        .everywhere("", &["pods"], &["list", "watch", "delete"])
-        .everywhere("", &["configmaps", "secrets", "serviceaccounts"], made)
-        .everywhere("apps", &["daemonsets", "deployments"], made)
-        .everywhere("rbac.authorization.k8s.io", &["roles", "rolebindings"], made)
+        .on(Place::Served, "hsm.j5t.io", &["hsmpools/status"], &["patch"])
+        .on(Place::Served, "", &["pods"], &["list", "watch", "delete"])
+        .on(
+            Place::Served,
+            "",
+            &["configmaps", "secrets", "serviceaccounts"],
+            made,
+        )
+        .on(Place::Served, "apps", &["daemonsets", "deployments"], made)
+        .on(
+            Place::Served,
+            "rbac.authorization.k8s.io",
+            &["roles", "rolebindings"],
+            made,
+        )
         .and(pki::Pki::rights())
 }

@@ -1,5 +1,6 @@
 //! The CA of the capability: it signs for the manager and for agents, and for nothing else.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -9,6 +10,7 @@ use trustplane_api::hsm::v1::MANAGER;
 use trustplane_kit::admission::{AuthorityError, AuthorityOptions, SharedAuthority};
 use trustplane_kit::manager::Workbench;
 use trustplane_kit::rights::Rights;
+use trustplane_kit::watch::Watches;
 use trustplane_process::ca::{Authority, CaError, LeafKeeper, LeafRequest, Policy, Usage};
 use trustplane_process::clock::Clock;
 use trustplane_process::tls::{Material, ReloadingClientConfig, TlsError};
@@ -131,15 +133,23 @@ impl Pki {
     }
 
     /// Keeps the certificate of the manager fresh, and follows the CA, which the leader rotates.
-    pub async fn run(self, leading: watch::Receiver<bool>, stop: CancellationToken) {
+    pub fn run(
+        self,
+        watches: &Watches,
+        leading: watch::Receiver<bool>,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let Self { shared, keeper, .. } = self;
-        let followed = async {
-            match shared {
-                Some(shared) => shared.run(leading, stop.clone()).await,
-                None => stop.cancelled().await,
-            }
-        };
-        tokio::join!(keeper.run(stop.clone()), followed);
+        let followed = shared.map(|shared| shared.run(watches, leading, stop.clone()));
+        async move {
+            let followed = async {
+                match followed {
+                    Some(followed) => followed.await,
+                    None => stop.cancelled().await,
+                }
+            };
+            tokio::join!(keeper.run(stop.clone()), followed);
+        }
     }
 }
 

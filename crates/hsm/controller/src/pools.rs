@@ -36,6 +36,7 @@ impl Controller for Pools {
 
     async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<PoolInput>, HsmError> {
         let Some(pool) = self.world.pools.get(key) else {
+            self.world.forget(key);
             return Ok(None);
         };
         let wanted = devices_of_pool(&pool);
@@ -45,14 +46,20 @@ impl Controller for Pools {
             let consent = self.world.consent(device).await?;
             consents.insert(device.meta.object.name().to_owned(), consent);
         }
+        let records = self.world.records_of(&wanted);
         Ok(Some(PoolInput {
             pool: pool.meta.clone(),
             spec: pool.value.spec.clone(),
             status: pool.value.status.clone(),
-            devices,
             claims: self.world.claims(&wanted),
-            records: self.world.records_of(&wanted),
             running: self.world.running(&pool),
+            agent_pods: wanted
+                .iter()
+                .flat_map(|device| self.world.agent_pods(device))
+                .collect(),
+            silence: self.world.silence(&pool, &devices),
+            records,
+            devices,
             consents,
         }))
     }

@@ -93,6 +93,10 @@ pub(crate) struct SeenPod {
     pub phase: String,
     /// Why it failed.
     pub reason: Option<String>,
+    /// The service account that it runs as.
+    pub account: Option<String>,
+    /// Whether it is ready.
+    pub ready: bool,
     ip: Option<IpAddr>,
 }
 
@@ -110,6 +114,8 @@ pub(crate) fn agent_pod(pod: &Watched<SeenPod>) -> AgentPod {
         node: pod.value.node.clone(),
         phase: pod.value.phase.clone(),
         reason: pod.value.reason.clone(),
+        account: pod.value.account.clone(),
+        ready: pod.value.ready,
     }
 }
 
@@ -141,6 +147,7 @@ struct Annotations {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     node_name: Option<String>,
+    service_account_name: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -150,6 +157,15 @@ struct Status {
     reason: Option<String>,
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type", default)]
+    type_: String,
+    #[serde(default)]
+    status: String,
 }
 
 impl Project for Pods {
@@ -173,6 +189,11 @@ impl Project for Pods {
             node: spec.node_name,
             phase: status.phase.unwrap_or_default(),
             reason: status.reason,
+            account: spec.service_account_name,
+            ready: status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             ip: status.pod_ip.and_then(|ip| ip.parse().ok()),
         })
     }
@@ -201,14 +222,18 @@ mod tests {
                 "name": "p", "namespace": "n", "labels": { "app": "agent" },
                 "annotations": { REPORT_ANNOTATION: "{}", "other": "x" },
             },
-            "spec": { "nodeName": "node", "containers": [] },
-            "status": { "phase": "Running", "podIP": "10.0.0.7" },
+            "spec": { "nodeName": "node", "serviceAccountName": "agent", "containers": [] },
+            "status": {
+                "phase": "Running", "podIP": "10.0.0.7",
+                "conditions": [{ "type": "Initialized", "status": "True" }, { "type": "Ready", "status": "True" }],
+            },
         })
         .to_string();
         let meta = Meta::decode(&body, &Keep::default()).unwrap();
         let pod = Pods.project(&meta, &body).unwrap();
         assert_eq!(pod.report.as_deref(), Some("{}"));
         assert_eq!(pod.address(), Some([10, 0, 0, 7].into()));
+        assert_eq!((pod.account.as_deref(), pod.ready), (Some("agent"), true));
         assert_eq!(Pods::names(&meta, &pod), [ObjectRef::new(Some("n"), "agent")]);
         let pending = body.replace("Running", "Pending");
         assert_eq!(Pods.project(&meta, &pending).unwrap().address(), None);

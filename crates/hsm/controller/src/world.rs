@@ -1,7 +1,10 @@
 //! What is watched, and how it hangs together.
 
+mod hearing;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
@@ -13,7 +16,7 @@ use trustplane_hsm_core::objects::{
     AGENT, APP_LABEL, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING,
     SECRET, SERVICE_ACCOUNT, is_for, label_value, mark,
 };
-use trustplane_hsm_core::pool::{Claim, awaited, concerns, device_names};
+use trustplane_hsm_core::pool::{Claim, Hearing, awaited, concerns, device_names, grace_period};
 use trustplane_hsm_core::rules::Rules;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::manager::Workbench;
@@ -38,6 +41,8 @@ pub(crate) struct World {
     pub records: Store<SeenRecord>,
     /// What agents consist of besides: metadata alone. No value of a Secret gets here.
     pub parts: Vec<Store<()>>,
+    /// When the reports of each pool were seen to change.
+    hearings: Arc<Mutex<BTreeMap<ObjectRef, Hearing>>>,
     /// Asks for what is not watched.
     reader: Writer,
 }
@@ -88,6 +93,7 @@ impl World {
             pods: news.pods[0].store(),
             records: news.records[0].store(),
             parts: news.parts.iter().map(Subscription::store).collect(),
+            hearings: Arc::default(),
             reader: bench.writer(agents::MANAGER),
             rules,
         };
@@ -155,6 +161,12 @@ impl World {
                 pools.push(pool_view(pool));
             }
         });
+        for pool in &mut pools {
+            let grace = grace_period(&pool.spec);
+            pool.watched = self.hearing(&pool.meta.object, |hearing, span, now| {
+                hearing.watched(grace, span, now)
+            });
+        }
         // Stores have no order, and equal worlds have to make equal plans.
         pools.sort_by(|one, other| one.meta.object.cmp(&other.meta.object));
         pools
@@ -339,5 +351,6 @@ pub(crate) fn pool_view(pool: &Watched<SeenPool>) -> PoolView {
         spec: pool.value.spec.clone(),
         // A status that somebody else has spoilt says nothing; it is written anew.
         status: serde_json::from_value(pool.value.status.clone()).unwrap_or_default(),
+        watched: Duration::ZERO,
     }
 }

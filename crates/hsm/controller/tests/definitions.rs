@@ -2,9 +2,11 @@
 //! that names the field and the rule.
 
 use anyhow::{Context, Result};
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, CustomResourceExt, Resource};
 use serde_json::{Value, json};
+use trustplane_api::hsm::admission::TOKEN_USERS;
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmSecret, admission};
 use trustplane_hsm_core::examples::{profiles, senseless_selectors};
 use trustplane_testkit::{ControlPlane, DEADLINE, Door, Sandbox, until};
@@ -19,8 +21,17 @@ async fn door<K: Resource<DynamicType = ()>>(sandbox: &Sandbox) -> Result<Door> 
 
 /// The policies as they ship, with bindings that hold in this namespace alone: others test without them.
 async fn with_policies(sandbox: &Sandbox, door: &Door) -> Result<()> {
+    install(sandbox, &admission::policies()).await?;
+    // The API server takes a moment to heed a policy.
+    until("the policy to be heeded", DEADLINE, async || {
+        Ok(door.refusal(&usb(json!("all"))).await?.map(drop))
+    })
+    .await
+}
+
+async fn install(sandbox: &Sandbox, policies: &[Value]) -> Result<()> {
     let client = ControlPlane::shared().await?.client()?;
-    for mut object in admission::policies() {
+    for mut object in policies.iter().cloned() {
         let name = format!(
             "{}.{}",
             sandbox.namespace(),
@@ -35,11 +46,7 @@ async fn with_policies(sandbox: &Sandbox, door: &Door) -> Result<()> {
         }
         apply(&client, &object).await?;
     }
-    // The API server takes a moment to heed a policy.
-    until("the policy to be heeded", DEADLINE, async || {
-        Ok(door.refusal(&usb(json!("all"))).await?.map(drop))
-    })
-    .await
+    Ok(())
 }
 
 async fn apply(client: &Client, object: &Value) -> Result<()> {
@@ -404,4 +411,60 @@ async fn an_old_object_that_would_be_refused_still_takes_what_is_not_its_spec() 
     assert!(told.contains("422"), "{told}");
     patch(json!({"spec": {"discovery": {"usb": [{"vendorId": "20a0", "productId": "4230"}]}}})).await?;
     Ok(())
+}
+
+/// A pod of a service account, one container of which asks for this much of a resource.
+fn asking(account: &str, containers: &str, part: &str, resource: &str) -> Value {
+    let mut pod =
+        json!({ "serviceAccountName": account, "containers": [{ "name": "main", "image": "none" }] });
+    // The API server takes a request for such a resource with the equal limit alone.
+    let amounts = match part {
+        "limits" => json!({ "limits": { resource: "1" } }),
+        _ => json!({ "requests": { resource: "1" }, "limits": { resource: "1" } }),
+    };
+    match containers {
+        "containers" => pod["containers"][0]["resources"] = amounts,
+        others => pod[others] = json!([{ "name": "other", "image": "none", "resources": amounts }]),
+    }
+    pod
+}
+
+#[tokio::test]
+async fn token_policy_keeps_tokens_to_agents_and_listed_accounts() -> Result<()> {
+    let sandbox = Sandbox::new("token-users").await?;
+    let here = sandbox.namespace();
+    for account in ["hsm-agent-pico-e66", "listed", "foreign"] {
+        let account = serde_json::from_value(json!({ "metadata": { "name": account } }))?;
+        sandbox
+            .api::<ServiceAccount>()
+            .create(&PostParams::default(), &account)
+            .await?;
+    }
+    let users = format!("{here}/hsm-agent-*,elsewhere/*,{here}/listed");
+    let policies = serde_json::to_string(&admission::policies())?.replace(TOKEN_USERS, &users);
+    install(&sandbox, &serde_json::from_str::<Vec<Value>>(&policies)?).await?;
+    let pods = Door::new::<Pod>(ControlPlane::shared().await?.client()?, Some(here));
+    let (token, kind) = ("hsm.j5t.io/token-e66", "hsm.j5t.io/picohsm");
+    until("the policy to be heeded", DEADLINE, async || {
+        let foreign = asking("foreign", "containers", "limits", token);
+        Ok(pods.refusal(&foreign).await?.map(drop))
+    })
+    .await?;
+    for containers in ["containers", "initContainers"] {
+        for part in ["limits", "requests"] {
+            for resource in [token, kind] {
+                let foreign = asking("foreign", containers, part, resource);
+                pods.refuses(foreign, "add their service account to the value hsm.tokenUsers")
+                    .await?;
+                pods.takes(asking("hsm-agent-pico-e66", containers, part, resource))
+                    .await?;
+                pods.takes(asking("listed", containers, part, resource)).await?;
+            }
+        }
+    }
+    // Whoever has no name of its own is `default`, and what is not ours is nobody's business here.
+    pods.refuses(asking("", "containers", "limits", token), "hsm.tokenUsers")
+        .await?;
+    pods.takes(asking("foreign", "containers", "limits", "example.com/gpu"))
+        .await
 }

@@ -85,11 +85,12 @@ impl<'a> Agent<'a> {
         object.namespace() != Some(&self.device.namespace)
     }
 
-    /// Its objects, in the order in which they are needed. The Secrets are not among them: nobody here knows what is in them.
-    pub fn wishes(&self, owner: &Owner, rules: &Rules) -> Vec<Manifest> {
+    /// Its objects, in the order in which they are needed. The Secrets are not among them: nobody here knows what is in them. With
+    /// `so_pin` its pod mounts the Secret with the SO-PIN of its token.
+    pub fn wishes(&self, owner: &Owner, rules: &Rules, so_pin: bool) -> Vec<Manifest> {
         let mut wishes = rights::manifests(self);
         wishes.push(self.object(CONFIG_MAP));
-        wishes.push(deployment::manifest(self, rules));
+        wishes.push(deployment::manifest(self, rules, so_pin));
         let owned = |wish: Manifest| match self.is_away(wish.object()) {
             true => wish,
             false => wish.owner(owner.clone()),

@@ -12,6 +12,8 @@ mod refused;
 #[cfg(test)]
 pub(crate) mod world;
 
+use std::time::Duration;
+
 use trustplane_api::hsm::{HsmPoolSpec, HsmPoolStatus};
 use trustplane_plan::Meta;
 
@@ -41,4 +43,6 @@ pub struct PoolView {
     pub spec: HsmPoolSpec,
     /// What its status says.
     pub status: HsmPoolStatus,
+    /// How long its reports could have been renewed within its present grace period ([`Silence::watched`](crate::pool::Silence)).
+    pub watched: Duration,
 }

@@ -50,7 +50,7 @@ pub fn manifest(
         rules,
         &rules.discovery_account,
         container(device, selection, rules, grace),
-        volumes(rules, test_mode),
+        volumes(selection, rules, test_mode),
     );
     spec["securityContext"] = if test_mode {
         restricted()
@@ -81,22 +81,29 @@ pub fn manifest(
     Some(wish)
 }
 
+fn arguments(device: &Device, selection: &Selection, rules: &Rules, grace: Duration) -> Vec<String> {
+    let mut arguments = vec![
+        argument("device-name", &device.name),
+        // Numbers and texts always have a JSON form.
+        argument("selection", &serde_json::to_string(selection).unwrap_or_default()),
+        format!("--grace-period={}", grace.as_secs()),
+        format!("--sysfs-root={SYSFS}"),
+        format!("--dev-root={DEV}"),
+        argument("dev-host-path", &rules.dev),
+        format!("--plugin-dir={PLUGINS}"),
+    ];
+    if rules.offer_types {
+        arguments.push(argument("type-resource", &type_resource(&device.device_type)));
+    }
+    arguments
+}
+
 fn container(device: &Device, selection: &Selection, rules: &Rules, grace: Duration) -> Value {
     json!({
         "name": "discovery",
         "image": rules.discovery_image,
         "imagePullPolicy": rules.pull_policy,
-        "args": [
-            argument("device-name", &device.name),
-            // Numbers and texts always have a JSON form.
-            argument("selection", &serde_json::to_string(selection).unwrap_or_default()),
-            argument("resource", &type_resource(&device.device_type)),
-            format!("--grace-period={}", grace.as_secs()),
-            format!("--sysfs-root={SYSFS}"),
-            format!("--dev-root={DEV}"),
-            argument("dev-host-path", &rules.dev),
-            format!("--plugin-dir={PLUGINS}"),
-        ],
+        "args": arguments(device, selection, rules, grace),
         "env": identity(),
         "ports": [{ "name": "admin", "containerPort": 8080, "protocol": "TCP" }],
         "livenessProbe": probe("/livez", "admin", [15, 20, 3, 3]),
@@ -106,24 +113,79 @@ fn container(device: &Device, selection: &Selection, rules: &Rules, grace: Durat
             "limits": { "cpu": "100m", "memory": "128Mi" },
         },
         "securityContext": container_security(),
-        "volumeMounts": [
-            { "name": "sys", "mountPath": SYSFS, "readOnly": true },
-            { "name": "dev", "mountPath": DEV, "readOnly": true },
-            { "name": "device-plugins", "mountPath": PLUGINS },
-        ],
+        "volumeMounts": mounts(selection),
     })
 }
 
-/// The volumes that the container mounts: all of them, in test mode too.
-fn volumes(rules: &Rules, test_mode: bool) -> Value {
-    let of_node = [
-        ("sys", &rules.sysfs),
-        ("dev", &rules.dev),
-        ("device-plugins", &rules.plugin_dir),
-    ];
-    let volume = |(name, path): (&str, &String)| match test_mode {
-        true => json!({ "name": name, "emptyDir": {} }),
-        false => json!({ "name": name, "hostPath": { "path": path, "type": "Directory" } }),
+/// A directory of the node that a pod reads.
+struct Tree {
+    volume: &'static str,
+    /// Where it is below the root of sysfs or of the device files.
+    below: &'static str,
+    of: Root,
+    /// Kubernetes' word for a directory that has to be there, or is made.
+    kind: &'static str,
+}
+
+#[derive(Clone, Copy)]
+enum Root {
+    Sysfs,
+    Dev,
+}
+
+/// The directories that discovery reads for a selection, and no others.
+///
+/// The kernel lists USB devices in `bus/usb` as links into `devices`, where they hang below their controller. A node without USB has
+/// no `bus/usb` and no `/dev/bus/usb`; nothing can be made in sysfs, so all of `bus` is mounted. Which device files a `devicePath`
+/// names is known only by a look at all of them.
+fn trees(selection: &Selection) -> Vec<Tree> {
+    let tree = |volume, of, below, kind| Tree {
+        volume,
+        below,
+        of,
+        kind,
     };
-    of_node.into_iter().map(volume).collect()
+    let mut trees = Vec::new();
+    if selection.wants_usb() {
+        trees.push(tree("sys-bus", Root::Sysfs, "/bus", "Directory"));
+        trees.push(tree("sys-devices", Root::Sysfs, "/devices", "Directory"));
+    }
+    trees.push(match &selection.path {
+        Some(_) => tree("dev", Root::Dev, "", "Directory"),
+        None => tree("dev-usb", Root::Dev, "/bus/usb", "DirectoryOrCreate"),
+    });
+    trees
+}
+
+/// What the container mounts. What is mounted below a directory of the node is as little writable as the directory.
+fn mounts(selection: &Selection) -> Value {
+    let read = trees(selection).into_iter().map(|tree| {
+        let root = match tree.of {
+            Root::Sysfs => SYSFS,
+            Root::Dev => DEV,
+        };
+        json!({
+            "name": tree.volume, "mountPath": format!("{root}{}", tree.below), "readOnly": true,
+            "recursiveReadOnly": "IfPossible",
+        })
+    });
+    let plugins = json!({ "name": "device-plugins", "mountPath": PLUGINS });
+    read.chain([plugins]).collect()
+}
+
+/// The volumes that the container mounts: all of them, in test mode too.
+fn volumes(selection: &Selection, rules: &Rules, test_mode: bool) -> Value {
+    let read = trees(selection).into_iter().map(|tree| {
+        let root = match tree.of {
+            Root::Sysfs => &rules.sysfs,
+            Root::Dev => &rules.dev,
+        };
+        (tree.volume, format!("{root}{}", tree.below), tree.kind)
+    });
+    let plugins = ("device-plugins", rules.plugin_dir.clone(), "Directory");
+    let volume = |(name, path, kind): (&str, String, &str)| match test_mode {
+        true => json!({ "name": name, "emptyDir": {} }),
+        false => json!({ "name": name, "hostPath": { "path": path, "type": kind } }),
+    };
+    read.chain([plugins]).map(volume).collect()
 }

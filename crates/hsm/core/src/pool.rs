@@ -1,11 +1,13 @@
 //! What is known of the tokens of a pool, from what the nodes report. Reports are hostile until they are checked.
 
+mod hearing;
 mod identity;
 mod memory;
 mod merge;
 mod past;
 mod picture;
 mod report;
+pub(crate) mod serving;
 pub(crate) mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +21,12 @@ use trustplane_plan::{ObjectRef, Owner};
 use crate::decide::DeviceView;
 use crate::usb::serial_key;
 
+pub use hearing::{Hearing, Silence, Span};
 pub(crate) use identity::Double;
 pub use identity::{Identity, Met, awaited, concerns};
 pub(crate) use merge::{Conflict, Rival};
 pub(crate) use past::{Past, whole_second};
-pub(crate) use picture::{Picture, Sighting, Situation};
+pub(crate) use picture::{Picture, SOON, Sighting, Situation};
 pub(crate) use report::bounded;
 
 /// The grace period where nothing else is said.

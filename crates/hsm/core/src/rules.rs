@@ -32,6 +32,8 @@ pub struct Rules {
     pub library: Option<String>,
     /// The priority of agents and discovery pods.
     pub priority_class: Option<String>,
+    /// Whether discovery offers tokens by their type too. A pod that requests the type gets a token beside the agent of that token.
+    pub offer_types: bool,
 }
 
 impl Default for Rules {
@@ -49,6 +51,7 @@ impl Default for Rules {
             plugin_dir: "/var/lib/kubelet/device-plugins".to_owned(),
             library: None,
             priority_class: None,
+            offer_types: false,
         }
     }
 }

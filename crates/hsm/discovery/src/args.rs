@@ -13,10 +13,9 @@ use trustplane_process::args::CommonArgs;
 #[derive(Debug, clap::Parser)]
 #[command(
     name = "trustplane-discovery",
-    version,
     after_help = "Every flag is also an environment variable, and a key of the file that --config names. A flag beats \
                   the environment, and the environment beats the file.\n\n\
-                  Example:\n  trustplane-discovery --device-name=pico --resource=hsm.j5t.io/picohsm \\\n    \
+                  Example:\n  trustplane-discovery --device-name=pico \\\n    \
                   --selection='{\"usb\":[{\"vendor\":\"20a0\",\"product\":\"4230\"}],\"maxDevices\":10}'"
 )]
 pub struct Arguments {
@@ -31,6 +30,12 @@ pub struct Arguments {
     pub common: CommonArgs,
 }
 
+impl AsRef<CommonArgs> for Arguments {
+    fn as_ref(&self) -> &CommonArgs {
+        &self.common
+    }
+}
+
 /// What discovery takes.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Discovery")]
@@ -42,9 +47,10 @@ pub struct DiscoveryArgs {
     /// maxDevices
     #[arg(long, value_name = "JSON", default_value = r#"{"auto":{"ccid":true}}"#, value_parser = selection)]
     pub selection: Selection,
-    /// The resource that all tokens of the type are offered as
+    /// The resource that all tokens of the type are offered as, besides the resource of each token. A pod that requests it gets a
+    /// token also while an agent serves that token; without this the type is not offered
     #[arg(long, value_name = "RESOURCE", value_parser = resource)]
-    pub resource: String,
+    pub type_resource: Option<String>,
     /// How long a lost token is remembered, in seconds; a sign of life is given at each third of it
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     pub grace_period: Duration,
@@ -117,11 +123,7 @@ mod tests {
     use super::*;
 
     fn parse(more: &[&str]) -> Result<Arguments, String> {
-        let mut argv = vec![
-            "trustplane-discovery",
-            "--device-name=pico",
-            "--resource=hsm.j5t.io/picohsm",
-        ];
+        let mut argv = vec!["trustplane-discovery", "--device-name=pico"];
         argv.extend(more);
         let env = |name: &str| {
             let value = match name {
@@ -159,6 +161,7 @@ mod tests {
     #[test]
     fn without_a_word_smart_cards_are_looked_for_under_host_first_and_then_plainly() {
         let discovery = parse(&[]).unwrap().discovery;
+        assert_eq!(discovery.type_resource, None);
         assert!(discovery.selection.auto.is_some_and(|auto| auto.ccid));
         let paths = |paths: [&str; 2]| paths.map(PathBuf::from);
         assert_eq!(discovery.sysfs_root, paths(["/host/sys", "/sys"]));

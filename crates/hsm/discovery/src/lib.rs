@@ -29,3 +29,4 @@ pub mod watch;
 pub use args::{Arguments, DiscoveryArgs};
 pub use metrics::Counts;
 pub use run::{StartError, main};
+pub use trustplane_process::frame::Program;

@@ -1,9 +1,9 @@
-//! Offering tokens to kubelet: one resource for the type, and one for each token.
+//! Offering tokens to kubelet: one resource for each token, and one for the type if the admin wants that.
 //!
-//! A pod that requests the resource of a type gets any token of it; an agent requests the resource of its own token. Behind each
-//! resource is a socket in kubelet's directory. Where two of our processes on a node want the same one, a lock decides who serves
-//! it, and the other takes over when that one ends. Whoever serves a type offers the tokens of all: each process puts its own into a
-//! file beside the lock.
+//! An agent requests the resource of its own token. A pod that requests the resource of a type gets any token of it, also one that
+//! an agent serves, so no type is offered by default. Behind each resource is a socket in kubelet's directory. Where two of our
+//! processes on a node want the same resource, a lock decides which process serves it, and the other takes over when the first one
+//! ends. The process that serves a type offers the tokens of all: each process puts its own into a file beside the lock.
 
 mod claim;
 mod endpoint;
@@ -37,8 +37,8 @@ pub struct Plugin {
     pub dir: PathBuf,
     /// Where the node has its device files: kubelet opens them there.
     pub dev: String,
-    /// The resource of the type.
-    pub resource: String,
+    /// The resource of the type, if the type is offered.
+    pub type_resource: Option<String>,
     /// The name of the node.
     pub node: String,
     /// Who we are among all processes on this node, as a file name.
@@ -82,11 +82,14 @@ impl Plugin {
         stop: &CancellationToken,
     ) -> Result<(), Broken> {
         let wake = wake::start(&self.dir, tasks, stop);
-        let own = self.offer_type(&wake, tasks, stop);
+        let own = self.type_resource.as_deref();
+        let own = own.map(|resource| self.offer_type(resource, &wake, tasks, stop));
         let mut tokens: BTreeMap<String, Offered> = BTreeMap::new();
         loop {
             let devices = picture.borrow_and_update().devices.clone();
-            put(&own, offers(&self.node, &devices));
+            if let Some(own) = &own {
+                put(own, offers(&self.node, &devices));
+            }
             let wanted = by_token(&devices);
             tokens.retain(|resource, offered| {
                 let stays = wanted.contains_key(resource);
@@ -116,14 +119,15 @@ impl Plugin {
     /// Offers the type: our own tokens, and those of the other processes.
     fn offer_type(
         &self,
+        resource: &str,
         wake: &watch::Receiver<Woken>,
         tasks: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> watch::Sender<Vec<Offer>> {
         let own = watch::Sender::default();
         let all = watch::Sender::default();
-        let endpoint = Endpoint::new(self, &self.resource, all.subscribe(), wake.clone());
-        let share = Share::new(self);
+        let endpoint = Endpoint::new(self, resource, all.subscribe(), wake.clone());
+        let share = Share::new(self, resource);
         tasks.spawn(share.run(own.subscribe(), all, self.check, stop.child_token()));
         tasks.spawn(endpoint.run(stop.child_token()));
         own
@@ -181,7 +185,7 @@ mod tests {
         let plugin = Plugin {
             dir: dir.path().to_owned(),
             dev: "/dev".to_owned(),
-            resource: "hsm.j5t.io/picohsm".to_owned(),
+            type_resource: Some("hsm.j5t.io/picohsm".to_owned()),
             node: "n1".to_owned(),
             owner: "one".to_owned(),
             check: Plugin::CHECK,

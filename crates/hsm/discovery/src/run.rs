@@ -10,11 +10,9 @@ use trustplane_hsm_core::usb::report::{Cadence, Reporter};
 use trustplane_hsm_core::usb::{PatternError, Tracker};
 use trustplane_kit::clients::{ClientError, Clients, KubeArgs};
 use trustplane_kit::lease::{Fence, Identity};
-use trustplane_process::args;
 use trustplane_process::backoff::Backoff;
 use trustplane_process::clock::SystemClock;
-use trustplane_process::frame::{self, Frame, FrameError};
-use trustplane_process::supervise::SupervisorError;
+use trustplane_process::frame::{self, Frame, Program};
 
 use crate::args::{Arguments, DiscoveryArgs};
 use crate::eye::Eye;
@@ -34,52 +32,37 @@ const EARLIER: Duration = Duration::from_secs(5);
 /// Why the process does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What every process needs.
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    /// The runtime.
-    #[error("cannot start: {0}")]
-    Runtime(#[from] std::io::Error),
     /// The API server cannot be reached, whenever.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The pattern for device files.
     #[error("the pattern for device files {0}")]
     Pattern(#[from] PatternError),
-    /// A part ended.
-    #[error(transparent)]
-    Ended(#[from] SupervisorError),
 }
 
 /// The whole program.
-pub fn main() -> ExitCode {
-    let arguments: Arguments = args::parse().unwrap_or_else(|error| error.exit());
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!(%error, "could not run");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(arguments: &Arguments) -> Result<(), StartError> {
-    frame::runtime()?.block_on(async {
-        let frame = Frame::start(&arguments.common, "discovery").await?;
-        start(&frame, &arguments.discovery, &arguments.kube).await?;
-        Ok(frame.run().await?)
+pub fn main(program: Program) -> ExitCode {
+    frame::main(program, async |arguments: Arguments| {
+        let frame = Frame::start(&arguments.common, program).await?;
+        start(&frame, program, &arguments.discovery, &arguments.kube).await?;
+        Ok(frame.run().await)
     })
 }
 
 /// Starts all parts in a process.
-async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(), StartError> {
+async fn start(
+    frame: &Frame,
+    program: Program,
+    told: &DiscoveryArgs,
+    kube: &KubeArgs,
+) -> Result<(), StartError> {
     let counts = Counts::register(frame.metrics());
     let eye = Eye::new(
         told.sysfs_root.clone(),
         told.dev_root.clone(),
         told.selection.clone(),
     )?;
-    let identity = Identity::new("discovery", env!("CARGO_PKG_VERSION"), Some(&told.pod_name));
+    let identity = Identity::new(program.component, program.version, Some(&told.pod_name));
     let client = Clients::new(kube.config().await?, identity, Fence::always())?.call;
     let pod = OwnPod::new(client, &told.pod_namespace, &told.pod_name, &told.pod_uid);
 
@@ -106,7 +89,7 @@ async fn start(frame: &Frame, told: &DiscoveryArgs, kube: &KubeArgs) -> Result<(
     let plugin = Plugin {
         dir: told.plugin_dir.clone(),
         dev: told.dev_host_path.trim_end_matches('/').to_owned(),
-        resource: told.resource.clone(),
+        type_resource: told.type_resource.clone(),
         node: told.node_name.clone(),
         owner: format!("{}_{}_{}", told.pod_namespace, told.device_name, told.pod_uid),
         check: Plugin::CHECK,

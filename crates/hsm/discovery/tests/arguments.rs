@@ -128,10 +128,7 @@ fn discovery_understands_what_it_is_told() {
     let serial = "a $(b) \"c\"";
     let usb = json!([{"vendorId": "20A0", "productId": "4230", "serialNumber": serial}]);
     let args = understood(json!({"usb": usb})).discovery;
-    assert_eq!(
-        (args.device_name.as_str(), args.resource.as_str()),
-        ("pico", "hsm.j5t.io/picohsm")
-    );
+    assert_eq!((args.device_name.as_str(), args.type_resource), ("pico", None));
     assert_eq!(args.selection.usb[0].serial.as_deref(), Some(serial));
     assert_eq!(args.selection.limit(), Some(3));
     assert_eq!(args.grace_period, Duration::from_secs(90));

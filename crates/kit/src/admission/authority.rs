@@ -1,6 +1,6 @@
 //! The installation's CA, which all replicas share.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
@@ -15,14 +15,15 @@ use super::kept::KeptSecret;
 use crate::{
     apply::{WriteError, Writer},
     clients::Clients,
-    rights::Rights,
+    rights::{Place, Rights},
+    watch::{Change, Watches},
 };
 
 const MANAGER: &str = "trustplane-authority";
 /// The name in the certificates.
 const NAME: &str = "trustplane";
-/// How often the Secret is read at least. Reading one Secret by name needs less power than a watch would.
-const POLL: Duration = Duration::from_secs(60);
+/// How often the leader looks whether a step of the rotation is due. A look at the clock costs nothing on the API server.
+const DUE: Duration = Duration::from_secs(60);
 /// How often a replica that starts meets another one that was faster, before it gives up.
 const RACES: usize = 5;
 
@@ -166,7 +167,8 @@ impl SharedAuthority {
     /// What keeping the CA needs on the API server. The installation makes the Secret, empty, and removes it: so no right
     /// to create Secrets is needed, and nothing stays behind.
     pub fn rights(name: &str) -> Rights {
-        Rights::none().on_objects_at_home("", &["secrets"], &["get", "patch"], &[name])
+        let verbs = &["get", "list", "watch", "patch"];
+        Rights::none().on_objects(Place::Home, "", &["secrets"], verbs, &[name])
     }
 
     /// The CA as it is now and as it changes.
@@ -219,31 +221,61 @@ impl SharedAuthority {
         Ok(())
     }
 
-    /// Follows the Secret, and rotates the CA while this process leads. A failure is tried again with the next look:
-    /// there are months for it.
-    pub async fn run(self, mut leading: watch::Receiver<bool>, stop: CancellationToken) {
-        // A new state reaches everybody well within the time that the rotation grants for that.
+    /// Follows the Secret by a watch of its metadata, and rotates the CA while this process leads. The Secret is read when its
+    /// version is another one, and not at rest. A failure is tried again with the next look: there are months for it.
+    pub fn run(
+        self,
+        watches: &Watches,
+        mut leading: watch::Receiver<bool>,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = watches.subscribe(self.0.kept.watched());
         let propagation = Duration::try_from(self.0.options.policy.propagation).unwrap_or_default();
-        let poll = POLL.min(propagation / 4);
-        loop {
-            let leads = *leading.borrow_and_update();
-            if let Err(error) = self.look(leads).await {
-                tracing::warn!(%error, "will try again");
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(poll) => {}
-                Ok(()) = leading.changed() => {}
+        let pause = DUE.min(propagation / 4);
+        async move {
+            // What was read at the start may be old by now.
+            let mut is_old = true;
+            loop {
+                let leads = *leading.borrow_and_update();
+                match self.look(is_old, leads).await {
+                    Ok(()) => is_old = false,
+                    Err(error) => {
+                        is_old = true;
+                        tracing::warn!(%error, "will try again");
+                    }
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(pause) => {}
+                    Ok(()) = leading.changed() => {}
+                    Some(change) = changes.next() => is_old |= self.is_news(&change).await,
+                }
             }
         }
     }
 
-    async fn look(&self, leads: bool) -> Result<(), AuthorityError> {
-        self.refresh().await?;
+    async fn look(&self, is_old: bool, leads: bool) -> Result<(), AuthorityError> {
+        if is_old {
+            self.refresh().await?;
+        }
         if leads {
             self.rotate().await?;
         }
         Ok(())
+    }
+
+    /// Whether the Secret has another version than the one that was read or written last.
+    async fn is_news(&self, change: &Change<()>) -> bool {
+        match change {
+            Change::Applied { object, .. } => {
+                let now = Expect::Seen {
+                    uid: object.meta.uid.clone(),
+                    resource_version: object.meta.resource_version.clone(),
+                };
+                *self.0.seen.lock().await != now
+            }
+            Change::Deleted { .. } => true,
+        }
     }
 
     fn take(&self, authority: Authority) {

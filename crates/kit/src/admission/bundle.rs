@@ -18,7 +18,7 @@ use super::{AuthorityError, Effect, SharedAuthority, Webhook};
 use crate::{
     apply::{Attempt, Call, judge, note_update},
     controller::{Controller, Fault, Look},
-    rights::Rights,
+    rights::{Place, Rights},
     watch::{Slim, Store, WatchSpec},
 };
 
@@ -85,7 +85,13 @@ impl BundleKeeper {
     /// What it needs on the API server.
     pub fn rights(effect: Effect, name: &str) -> Rights {
         let kind = kind(effect);
-        Rights::none().on_objects(&kind.group, &[&kind.plural], &["list", "watch", "patch"], &[name])
+        Rights::none().on_objects(
+            Place::Cluster,
+            &kind.group,
+            &[&kind.plural],
+            &["list", "watch", "patch"],
+            &[name],
+        )
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use kube::Client;
 use serde_json::{Map, Value};
-use trustplane_plan::{Apply, Conflicts, Expect, Manifest, Meta, Target};
+use trustplane_plan::{Apply, Conflicts, Expect, Keep, Manifest, Meta, Target};
 use trustplane_process::ca::{Authority, AuthorityState};
 
 use super::AuthorityError;
 use crate::apply::{WriteError, Writer, kept_secret, read_kept};
+use crate::watch::{Metadata, WatchSpec};
 
 /// The Secret, by name. The installation makes it, empty.
 pub(super) struct KeptSecret {
@@ -35,6 +36,14 @@ impl KeptSecret {
 
     pub fn name(&self) -> &str {
         self.target.object.name()
+    }
+
+    /// A watch of the metadata of this one Secret.
+    pub fn watched(&self) -> WatchSpec<Metadata> {
+        let object = &self.target.object;
+        WatchSpec::new(self.target.kind.clone(), Metadata(Keep::default()))
+            .namespaces(object.namespace().map(str::to_owned))
+            .fields(format!("metadata.name={}", object.name()))
     }
 
     /// Reads it live.

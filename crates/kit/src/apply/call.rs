@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::Client;
 use kube::client::Body;
 
@@ -49,6 +49,8 @@ pub(crate) struct Answer {
 pub(crate) enum NoAnswer {
     Fenced,
     Timeout,
+    /// More than [`MAX_ANSWER`]: no object that the API server keeps.
+    TooLarge,
     Transport(String),
 }
 
@@ -117,6 +119,9 @@ fn no_answer(error: &(dyn Error + 'static)) -> NoAnswer {
     while let Some(error) = current {
         if error.is::<Fenced>() {
             return NoAnswer::Fenced;
+        }
+        if error.is::<LengthLimitError>() {
+            return NoAnswer::TooLarge;
         }
         text = error.to_string();
         current = error.source();

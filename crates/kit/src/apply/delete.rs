@@ -27,7 +27,7 @@ impl Writer {
         let answer = call.send(&self.client).await;
         let gone = answer.as_ref().is_ok_and(|answer| {
             let other_uid = answer.code == 409 && answer.text.contains("UID in the precondition");
-            other_uid || super::verdict::is_absent(&attempt, answer)
+            other_uid || super::is_absent(&attempt, answer)
         });
         let outcome = if gone {
             Ok(())

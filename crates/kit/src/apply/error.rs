@@ -16,7 +16,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    pub(crate) fn new(verb: &'static str, target: &Target) -> Self {
+    /// An attempt to do this with an object.
+    pub fn new(verb: &'static str, target: &Target) -> Self {
         Self {
             verb,
             target: Box::new(target.clone()),
@@ -134,6 +135,10 @@ pub enum WriteError {
         /// How long it wants to be left alone.
         retry_after: Option<Duration>,
     },
+    /// The answer is not the object that was asked for: cut off, a list, or no object at all. It may hold values of other
+    /// objects, so nothing of it is told.
+    #[error("failed to {0}: the API server's answer is not this object")]
+    WrongAnswer(Attempt),
     /// This process does not hold the lease.
     #[error("failed to {0}: this process does not hold the lease")]
     Fenced(Attempt),
@@ -154,6 +159,7 @@ impl Classified for WriteError {
             | Self::Throttled { .. }
             | Self::Unavailable { .. }
             | Self::NotServed(_)
+            | Self::WrongAnswer(_)
             // A store that selects by label does not show when the object of somebody else goes.
             | Self::Foreign { .. }
             | Self::Fenced(_) => Class::Transient,

@@ -8,9 +8,8 @@ use kube::Client;
 use serde::Deserialize;
 use trustplane_plan::{Expect, Kind, ObjectRef, Scope, Target};
 
-use super::call::{Call, JSON};
 use super::error::{Attempt, WriteError};
-use super::verdict::{is_absent, judge};
+use crate::read::read_object;
 
 const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
@@ -49,16 +48,8 @@ pub(crate) fn kept_secret(namespace: &str, name: &str) -> Target {
     }
 }
 
-/// Reads it live. Not by a typed call of kube's: that logs an answer which it cannot parse, and this one holds keys.
+/// Reads it live.
 pub(crate) async fn read_kept(client: &Client, target: &Target) -> Result<Kept, WriteError> {
-    let attempt = Attempt::new("read", target);
-    let answer = Call::get(super::path(&attempt)?, JSON).send(client).await;
-    if answer.as_ref().is_ok_and(|answer| is_absent(&attempt, answer)) {
-        return Err(WriteError::NotInstalled(attempt));
-    }
-    let text = judge(&attempt, answer)?;
-    serde_json::from_str(&text).map_err(|_| WriteError::Invalid {
-        attempt,
-        problem: "the answer is no Secret".to_owned(),
-    })
+    let found = read_object(client, &target.kind, &target.object).await?;
+    found.ok_or_else(|| WriteError::NotInstalled(Attempt::new("read", target)))
 }

@@ -13,7 +13,7 @@ use super::call::{Call, JSON, MERGE_PATCH};
 use super::error::{Attempt, WriteError};
 use super::kept::{kept_secret, read_kept};
 use super::verdict::judge;
-use crate::rights::Rights;
+use crate::rights::{Place, Rights};
 
 /// The Secret that holds the key. The installation makes it, empty.
 pub const INSTALLATION_KEY: &str = "trustplane-fingerprint";
@@ -23,7 +23,13 @@ const LENGTH: usize = 32;
 
 /// What [`installation_key`] needs on the API server.
 pub fn installation_key_rights() -> Rights {
-    Rights::none().on_objects_at_home("", &["secrets"], &["get", "patch"], &[INSTALLATION_KEY])
+    Rights::none().on_objects(
+        Place::Home,
+        "",
+        &["secrets"],
+        &["get", "patch"],
+        &[INSTALLATION_KEY],
+    )
 }
 
 /// The fingerprinter of this installation: its key is read from a Secret in our own namespace, or put there by whichever

@@ -15,6 +15,7 @@ pub(crate) fn judge(attempt: &Attempt, answer: Result<Answer, NoAnswer>) -> Resu
         Ok(answer) if answer.code.is_success() => Ok(answer.text),
         Ok(answer) => Err(refusal(attempt.clone(), &answer)),
         Err(NoAnswer::Fenced) => Err(WriteError::Fenced(attempt.clone())),
+        Err(NoAnswer::TooLarge) => Err(WriteError::WrongAnswer(attempt.clone())),
         Err(NoAnswer::Timeout) => Err(unavailable(attempt.clone(), "no answer in time".into(), None)),
         Err(NoAnswer::Transport(problem)) => Err(unavailable(attempt.clone(), problem, None)),
     }
@@ -87,8 +88,10 @@ fn refusal(attempt: Attempt, answer: &Answer) -> WriteError {
     }
 }
 
+/// What a bad answer says. One that is no Status may be anything, also an object: none of its words are passed on.
 fn status(answer: &Answer) -> Status {
-    serde_json::from_str(&answer.text).unwrap_or_else(|_| Status::failure(&answer.text, ""))
+    serde_json::from_str(&answer.text)
+        .unwrap_or_else(|_| Status::failure("(the answer says no more that can be read)", ""))
 }
 
 fn unavailable(attempt: Attempt, problem: String, retry_after: Option<Duration>) -> WriteError {

@@ -6,7 +6,7 @@ use trustplane_process::metrics::Metrics;
 use super::metrics::ControllerMetrics;
 use super::{Controller, Fault};
 use crate::apply::Writer;
-use crate::events::Events;
+use crate::events::{Events, Told};
 
 /// Carries plans out, or in a dry run only says what they are. A cheap clone.
 #[derive(Debug, Clone)]
@@ -35,12 +35,14 @@ impl Executor {
         self
     }
 
-    /// The steps in their order; the first that fails ends the plan.
+    /// The steps in their order; the first that fails ends the plan. A note that is refused ends nothing: what people need
+    /// is not held up by what they are told. It makes the plan fail at its end, so that the key looks again.
     pub(super) async fn carry_out<C: Controller>(
         &self,
         controller: &C,
         plan: Plan<C::Action>,
     ) -> Result<(), Fault<C::Error>> {
+        let mut untold = 0;
         for step in plan.steps {
             if self.dry_run {
                 tracing::info!("dry run: {step}");
@@ -54,23 +56,40 @@ impl Executor {
                 Step::Status(status) => drop(self.writer.status(&status).await?),
                 Step::Finalizer(change) => self.writer.finalizer(&change).await?,
                 Step::Tell(note) => {
-                    self.events.tell(&note);
+                    let told = self.events.tell(&note);
+                    untold += u32::from(told == Told::Refused);
+                    if !told.is_taken() {
+                        continue;
+                    }
                     self.metrics.told(controller.name(), note.reason);
+                }
+                Step::TellOnce(note, remember) => {
+                    let told = self.events.tell(&note);
+                    untold += u32::from(told == Told::Refused);
+                    if !told.is_taken() {
+                        continue;
+                    }
+                    self.metrics.told(controller.name(), note.reason);
+                    controller.perform(remember).await?;
                 }
                 Step::Call(action) => controller.perform(action).await?,
             }
             self.metrics.step(controller.name(), kind);
         }
-        Ok(())
+        match untold {
+            0 => Ok(()),
+            notes => Err(Fault::Untold { notes }),
+        }
     }
 
-    /// Tells the user something that is not part of a plan: why there was none, or why it failed.
-    pub(super) fn tell(&self, note: &Note) {
+    /// Tells the user something that is not part of a plan: why there was none, or why it failed. Answers whether another
+    /// try is needed.
+    pub(super) fn tell(&self, note: &Note) -> bool {
         if self.dry_run {
             tracing::info!("dry run: tell {}: {} {}", note.about, note.reason, note.text());
-        } else {
-            self.events.tell(note);
+            return false;
         }
+        self.events.tell(note) == Told::Refused
     }
 }
 
@@ -82,7 +101,7 @@ fn kind<A>(step: &Step<A>) -> &'static str {
         Step::Delete(_) => "delete",
         Step::Status(_) => "status",
         Step::Finalizer(_) => "finalizer",
-        Step::Tell(_) => "tell",
+        Step::Tell(_) | Step::TellOnce(_, _) => "tell",
         Step::Call(_) => "call",
     }
 }

@@ -15,6 +15,14 @@ pub enum Fault<E: Classified + 'static> {
     /// A write to the API server failed.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The plan was carried out, but some of its notes were refused: too many of their namespaces wait to be published.
+    #[error(
+        "failed to tell {notes} notes: too many events of their namespace wait to be published; trying again"
+    )]
+    Untold {
+        /// How many.
+        notes: u32,
+    },
     /// It took too long.
     #[error("failed to finish within {0:?}")]
     Deadline(Duration),
@@ -40,7 +48,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.class(),
             Self::Write(error) => error.class(),
-            Self::Deadline(_) => Class::Transient,
+            Self::Untold { .. } | Self::Deadline(_) => Class::Transient,
             Self::Panic => Class::Bug,
         }
     }
@@ -49,6 +57,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.reason(),
             Self::Write(error) => error.reason(),
+            Self::Untold { .. } => "Untold",
             Self::Deadline(_) => "DeadlineExceeded",
             Self::Panic => "Panic",
         }
@@ -58,7 +67,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.retry_after(),
             Self::Write(error) => error.retry_after(),
-            Self::Deadline(_) | Self::Panic => None,
+            Self::Untold { .. } | Self::Deadline(_) | Self::Panic => None,
         }
     }
 }

@@ -73,9 +73,10 @@ impl<C: Controller> Reconciler<C> {
                 self.executor
                     .metrics
                     .failed(self.controller.name(), &fault, started.elapsed());
-                self.failed(&work, &fault);
+                let untold = self.failed(&work, &fault);
                 Outcome::Failed {
-                    class: fault.class(),
+                    // Whoever could mend it does not know yet, so it does not wait for them.
+                    class: if untold { Class::Transient } else { fault.class() },
                     retry_after: fault.retry_after(),
                 }
             }
@@ -179,25 +180,32 @@ impl<C: Controller> Reconciler<C> {
         Outcome::Success { look_again }
     }
 
-    fn failed(&self, work: &Work<C::Key>, fault: &Fault<C::Error>) {
+    /// Logs and reports a failure. Answers whether people could not be told.
+    fn failed(&self, work: &Work<C::Key>, fault: &Fault<C::Error>) -> bool {
         let (reason, failures) = (fault.reason(), work.failures() + 1);
         let error: &(dyn std::error::Error + 'static) = fault;
         match fault.class() {
+            // Each of a flood of notes would make a line.
+            Class::Transient if matches!(fault, Fault::Untold { .. }) => tracing::debug!(error, "untold"),
             Class::Transient => tracing::warn!(class = "transient", reason, failures, error, "failed"),
             Class::User => tracing::info!(class = "user", reason, failures, error, "failed"),
             Class::Bug => tracing::error!(class = "bug", reason, failures, error, "failed"),
         }
-        // A view that stays behind for a while is no news for the user: it catches up, or its watch reports itself.
+        // A view that stays behind for a while is no news for the user: it catches up, or its watch reports itself. And that
+        // there is no room for notes cannot be told by a note.
         let report = || {
-            if fault.is_stale() {
+            if fault.is_stale() || matches!(fault, Fault::Untold { .. }) {
                 Vec::new()
             } else {
                 self.controller.report(work.key(), fault)
             }
         };
         match catch_unwind(AssertUnwindSafe(report)) {
-            Ok(notes) => notes.iter().for_each(|note| self.executor.tell(note)),
-            Err(_) => tracing::error!("the controller panicked while it reported a failure"),
+            Ok(notes) => notes.iter().filter(|note| self.executor.tell(note)).count() > 0,
+            Err(_) => {
+                tracing::error!("the controller panicked while it reported a failure");
+                false
+            }
         }
     }
 }

@@ -90,6 +90,12 @@ impl Controller for Puppet {
             plan.look_again_in(Duration::from_secs(7));
             plan.patient = input == "patient";
         }
+        if input == "tell" {
+            plan.push(Step::TellOnce(
+                note("tell", "told", "something"),
+                "told".to_owned(),
+            ));
+        }
         plan.push(Step::Call(input.clone()));
         plan
     }
@@ -101,19 +107,16 @@ impl Controller for Puppet {
 
     fn report(&self, key: &ObjectRef, fault: &Fault<Mistake>) -> Vec<Note> {
         assert_ne!(key.name(), "panic", "it falls again while it reports");
-        let about = Target {
-            kind: CONFIG_MAP,
-            object: key.clone(),
-        };
-        vec![Note::new(
-            about,
-            "uid",
-            Severity::Warning,
-            fault.reason(),
-            "Sync",
-            &fault.to_string(),
-        )]
+        vec![note(key.name(), fault.reason(), &fault.to_string())]
     }
+}
+
+fn note(name: &str, reason: &'static str, text: &str) -> Note {
+    let about = Target {
+        kind: CONFIG_MAP,
+        object: ObjectRef::new(Some("ns"), name),
+    };
+    Note::new(about, name, Severity::Warning, reason, "Sync", text)
 }
 
 /// An API server that refuses the first writes as out of date.
@@ -167,16 +170,18 @@ struct Stage {
     leading: watch::Sender<bool>,
     shutdown: CancellationToken,
     dry_run: bool,
-    _publisher: Option<Publisher>,
+    events: Events,
+    publisher: Option<Publisher>,
 }
 
 impl Stage {
     fn new() -> Self {
-        let metrics = Metrics::new();
+        let (metrics, api) = (Metrics::new(), Api::default());
+        let (events, publisher) = Events::new(api.client(), "trustplane.io/puppet", "puppet-0", &metrics);
         Self {
             puppet: Puppet::default(),
             queue: Queue::new("puppet", Policy::default(), 1, &metrics),
-            api: Api::default(),
+            api,
             metrics,
             options: Options {
                 resync: None,
@@ -185,7 +190,8 @@ impl Stage {
             leading: watch::Sender::new(true),
             shutdown: CancellationToken::new(),
             dry_run: false,
-            _publisher: None,
+            events,
+            publisher: Some(publisher),
         }
     }
 
@@ -197,14 +203,7 @@ impl Stage {
 
     fn runner(&mut self) -> Runner<Puppet> {
         let writer = Writer::new(self.api.client(), "trustplane-puppet", &self.metrics);
-        let (events, publisher) = Events::new(
-            self.api.client(),
-            "trustplane.io/puppet",
-            "puppet-0",
-            &self.metrics,
-        );
-        self._publisher = Some(publisher);
-        let executor = Executor::new(writer, events, &self.metrics).dry_run(self.dry_run);
+        let executor = Executor::new(writer, self.events.clone(), &self.metrics).dry_run(self.dry_run);
         Runner::new(
             self.puppet.clone(),
             self.queue.clone(),

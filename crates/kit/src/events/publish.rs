@@ -1,8 +1,10 @@
-//! The one task that writes events.
+//! The one task that writes events, several at a time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use http::Method;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +17,8 @@ use crate::apply::{Attempt, Call, JSON, MERGE_PATCH, WriteError, judge};
 
 /// How long the last notes may take when the process ends.
 const FLUSH: Duration = Duration::from_secs(2);
+/// How many events are written at a time. Those of one series are written one after the other.
+const SENDERS: usize = 8;
 /// How long after a failure the same note is tried again, if the API server did not say.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -52,58 +56,63 @@ impl Publisher {
     /// Publishes until `shutdown`, then what is left, within two seconds. Cancel `shutdown` when running work has drained
     /// and nobody tells anything more.
     pub async fn run(self, shutdown: CancellationToken) {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            never = self.publish_for_ever() => match never {},
+        let mut sending = FuturesUnordered::new();
+        while !shutdown.is_cancelled() {
+            let due = self.hand_out(sending.len(), self.events.now());
+            sending.extend(due.into_iter().map(|due| self.send(due)));
+            let is_busy = sending.len() >= SENDERS;
+            let next = self.events.buffer().next_due();
+            let wait = next.map_or(Duration::MAX, |due| due.saturating_sub(self.events.now()));
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                Some(()) = sending.next() => {}
+                () = self.events.0.wake.notified(), if !is_busy => {}
+                () = tokio::time::sleep(wait), if !is_busy => {}
+            }
         }
-        if tokio::time::timeout(FLUSH, self.publish_all(Duration::MAX))
-            .await
-            .is_err()
-        {
-            let left = self.events.buffer().depth();
+        let rest = async {
+            loop {
+                let due = self.hand_out(sending.len(), Duration::MAX);
+                sending.extend(due.into_iter().map(|due| self.send(due)));
+                if sending.next().await.is_none() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(FLUSH, rest).await.is_err() {
+            let left = self.events.buffer().notes();
+            self.events.0.metrics.count("given_up", left);
             tracing::warn!(left, "ended before all events were published");
         }
     }
 
-    async fn publish_for_ever(&self) -> std::convert::Infallible {
-        loop {
-            self.publish_all(self.events.now()).await;
-            let next = self.events.buffer().next_due();
-            let wait = next.map_or(Duration::MAX, |due| due.saturating_sub(self.events.now()));
-            tokio::select! {
-                () = self.events.0.wake.notified() => {}
-                () = tokio::time::sleep(wait) => {}
-            }
-        }
+    /// What is due by `until`, as much as can be sent beside what is being sent.
+    fn hand_out(&self, sending: usize, until: Duration) -> Vec<Due> {
+        let mut buffer = self.events.buffer();
+        (sending..SENDERS).map_while(|_| buffer.due(until)).collect()
     }
 
-    /// Publishes what is due by `until`, each series once.
-    async fn publish_all(&self, until: Duration) {
-        loop {
-            let Some(due) = self.events.buffer().due(until) else {
-                return;
-            };
-            let outcome = self.publish(&due).await;
-            self.report(&due, outcome);
-        }
+    async fn send(&self, due: Due) {
+        let outcome = self.publish(&due).await;
+        self.report(&due, outcome);
     }
 
-    fn report(&self, due: &Due, outcome: Result<(), WriteError>) {
+    fn report(&self, due: &Due, outcome: Result<Option<Stored>, WriteError>) {
         let (now, metrics) = (self.events.now(), &self.events.0.metrics);
         let mut buffer = self.events.buffer();
         match outcome {
-            Ok(()) => {
-                buffer.published(due, now);
-                metrics.count("published");
+            Ok(stored) => {
+                buffer.published(due, stored, now);
+                metrics.count("published", due.pending.into());
             }
             Err(error) => {
                 // What only a person can mend, and what is held back by the fence, is not worth another try.
                 let worth = error.class() == Class::Transient && !matches!(error, WriteError::Fenced(_));
                 let wait = error.retry_after().unwrap_or(AGAIN);
-                if !buffer.failed(due, now, worth.then_some(wait)) {
-                    tracing::debug!(%error, "gave up an event");
-                    metrics.count("given_up");
+                let given_up = buffer.failed(due, now, worth.then_some(wait));
+                if given_up > 0 {
+                    tracing::debug!(%error, given_up, "gave up an event");
+                    metrics.count("given_up", given_up.into());
                 }
             }
         }
@@ -111,7 +120,7 @@ impl Publisher {
     }
 
     /// Starts a series, or goes on with one that is there: from this process, or from one before it.
-    async fn publish(&self, due: &Due) -> Result<(), WriteError> {
+    async fn publish(&self, due: &Due) -> Result<Option<Stored>, WriteError> {
         let core = self.speaks_core.load(Ordering::Relaxed);
         if !core {
             match self.publish_as(due, Dialect::Events).await {
@@ -126,12 +135,16 @@ impl Publisher {
         outcome
     }
 
-    async fn publish_as(&self, due: &Due, dialect: Dialect) -> Result<(), WriteError> {
-        if !due.known {
-            match self.create(due, dialect).await {
-                Err(WriteError::Stale(_)) => {}
-                outcome => return outcome,
-            }
+    /// One call if this process knows the event, or if there is none yet. Otherwise the event is read first. Gives what is known
+    /// of the event then.
+    async fn publish_as(&self, due: &Due, dialect: Dialect) -> Result<Option<Stored>, WriteError> {
+        let first = match &due.stored {
+            Some(stored) => self.go_on(due, dialect, stored).await,
+            None => self.create(due, dialect).await,
+        };
+        match first {
+            Err(WriteError::Stale(_)) => {}
+            outcome => return outcome,
         }
         match self.stored(due, dialect).await {
             Ok(stored) => self.go_on(due, dialect, &stored).await,
@@ -141,31 +154,38 @@ impl Publisher {
         }
     }
 
-    async fn create(&self, due: &Due, dialect: Dialect) -> Result<(), WriteError> {
+    async fn create(&self, due: &Due, dialect: Dialect) -> Result<Option<Stored>, WriteError> {
         let target = wire::target(due, dialect);
         let attempt = Attempt::new("create", &target);
         let path = target.kind.collection_path(target.object.namespace());
         let event = wire::event(due, dialect, &self.reporter);
         let call = Call::write(Method::POST, path, JSON, &event);
-        judge(&attempt, call.send(&self.client).await).map(drop)
+        let answer = judge(&attempt, call.send(&self.client).await)?;
+        Ok(Stored::written(&answer, due.pending))
     }
 
     async fn stored(&self, due: &Due, dialect: Dialect) -> Result<Stored, WriteError> {
         let target = wire::target(due, dialect);
         let attempt = Attempt::new("read", &target);
         let call = Call::get(target.kind.object_path(&target.object), JSON);
-        let text = judge(&attempt, call.send(&self.client).await)?;
-        serde_json::from_str(&text).map_err(|_| WriteError::Invalid {
+        let answer = judge(&attempt, call.send(&self.client).await)?;
+        Stored::read(&answer).ok_or_else(|| WriteError::Invalid {
             attempt,
             problem: "this is no event".into(),
         })
     }
 
-    async fn go_on(&self, due: &Due, dialect: Dialect, stored: &Stored) -> Result<(), WriteError> {
+    async fn go_on(
+        &self,
+        due: &Due,
+        dialect: Dialect,
+        stored: &Stored,
+    ) -> Result<Option<Stored>, WriteError> {
         let target = wire::target(due, dialect);
         let attempt = Attempt::new("update", &target);
         let path = target.kind.object_path(&target.object);
         let call = Call::write(Method::PATCH, path, MERGE_PATCH, &wire::continuation(due, stored));
-        judge(&attempt, call.send(&self.client).await).map(drop)
+        let answer = judge(&attempt, call.send(&self.client).await)?;
+        Ok(Stored::written(&answer, wire::continued(due, stored)))
     }
 }

@@ -1,17 +1,31 @@
-//! What waits to be published: one entry for each series of equal notes, bounded, with a budget for each object.
+//! What waits to be published: one entry for each series of equal notes. No namespace can use up the room of another.
 //!
 //! Pure: time is a parameter.
+//!
+//! **Guarantees.** A note that was taken is published or given up, never forgotten: a note without room is refused, and
+//! whoever tells it is told so. A namespace with fewer than [`GUARANTEED`] waiting series is never refused, and namespaces
+//! take turns when series are published. At most [`SHARED`] series wait, and [`GUARANTEED`] more for each namespace; at
+//! most [`MAX_QUIET`] published series are remembered.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use trustplane_plan::Note;
 
 use super::budget::Budgets;
+use super::wire::Stored;
 
-/// How many series are remembered. Beyond that the one that has been quiet for longest is forgotten.
-const MAX_SERIES: usize = 1024;
+/// How many series may wait, of all namespaces together. One namespace never takes more than half of what is left, so
+/// that a flood leaves room for the others.
+pub(super) const SHARED: usize = 2048;
+/// How many series of each namespace may wait, however many others do.
+const GUARANTEED: usize = 32;
+/// How many published series are remembered. Beyond that the series that has been quiet for longest is forgotten: if it
+/// goes on, that costs two calls more.
+const MAX_QUIET: usize = 2048;
 /// How often a series that goes on is published: at first after this time, then ever more rarely.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LAST_PAUSE: Duration = Duration::from_secs(600);
@@ -21,15 +35,22 @@ const MAX_FAILURES: u32 = 5;
 /// What became of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-pub(super) enum Told {
-    /// It starts a series.
+pub enum Told {
+    /// It starts a series, and will be published.
     Started,
-    /// It joined a series.
+    /// It joined a series of equal notes, and will be counted there.
     Joined,
-    /// Its object has used up its budget.
+    /// Its object has used up its budget of different notes. Another try is of no use before the budget grows.
     OverBudget,
-    /// Too much waits already.
-    Full,
+    /// Too many notes of its namespace wait already. Try again later.
+    Refused,
+}
+
+impl Told {
+    /// Whether the note will be published.
+    pub fn is_taken(self) -> bool {
+        matches!(self, Self::Started | Self::Joined)
+    }
 }
 
 /// A series that is to be published now.
@@ -41,8 +62,8 @@ pub(super) struct Due {
     pub last: Timestamp,
     /// How many notes have not been published yet.
     pub pending: u32,
-    /// Whether this process has published the series before.
-    pub known: bool,
+    /// The event as this process has last written it, if it has.
+    pub stored: Option<Stored>,
 }
 
 #[derive(Debug)]
@@ -52,28 +73,55 @@ struct Series {
     last: Timestamp,
     last_told: Duration,
     pending: u32,
-    known: bool,
+    stored: Option<Stored>,
     due: Duration,
     pause: Duration,
     failures: u32,
 }
 
+/// What a namespace has in the buffer.
+#[derive(Debug, Default)]
+struct Share {
+    /// How many series wait or are being sent.
+    waiting: usize,
+    /// Those that wait, the most overdue first.
+    queue: BTreeSet<(Duration, String)>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     series: HashMap<String, Series>,
+    shares: BTreeMap<Arc<str>, Share>,
+    /// The namespace that was served last.
+    turn: Arc<str>,
+    /// How many series wait or are being sent, of all namespaces.
+    waiting: usize,
+    /// Series without a note to publish, the longest quiet first.
+    quiet: BTreeSet<(Duration, String)>,
     budgets: Budgets,
 }
 
 impl Buffer {
-    /// Takes a note. Equal notes become one entry with a count.
+    /// Takes a note, or says why not. Equal notes become one entry with a count.
     pub fn tell(&mut self, name: &str, note: &Note, now: Duration, wall: Timestamp) -> Told {
-        if let Some(series) = self.series.get_mut(name) {
+        let known = self.series.get_mut(name);
+        if let Some(series) = known
+            && series.pending > 0
+        {
             series.pending = series.pending.saturating_add(1);
             (series.last, series.last_told) = (wall, now);
             return Told::Joined;
         }
-        if self.series.len() >= MAX_SERIES && !self.forget_one() {
-            return Told::Full;
+        if !self.has_room(namespace(note)) {
+            return Told::Refused;
+        }
+        if let Some(series) = self.series.get_mut(name) {
+            self.quiet.remove(&(series.last_told, name.to_owned()));
+            series.pending = 1;
+            (series.last, series.last_told) = (wall, now);
+            let due = series.due;
+            self.enter(name, namespace(note), due);
+            return Told::Joined;
         }
         if !self.budgets.take(&note.uid, now) {
             return Told::OverBudget;
@@ -84,206 +132,136 @@ impl Buffer {
             last: wall,
             last_told: now,
             pending: 1,
-            known: false,
+            stored: None,
             due: now,
             pause: FIRST_PAUSE,
             failures: 0,
         };
         self.series.insert(name.to_owned(), series);
+        self.enter(name, namespace(note), now);
         Told::Started
     }
 
-    /// How many series wait to be published.
+    /// How many series wait to be published, or are being published.
     pub fn depth(&self) -> usize {
-        self.series.values().filter(|series| series.pending > 0).count()
+        self.waiting
     }
 
-    /// When the next series is due.
+    /// How many notes wait to be published, or are being published.
+    pub fn notes(&self) -> u64 {
+        self.series.values().map(|series| u64::from(series.pending)).sum()
+    }
+
+    /// When the next series is due that is not being published.
     pub fn next_due(&self) -> Option<Duration> {
-        let waiting = self.series.values().filter(|series| series.pending > 0);
-        waiting.map(|series| series.due).min()
+        let first = self.shares.values().filter_map(|share| share.queue.first());
+        first.map(|(due, _)| *due).min()
     }
 
-    /// The series that is most overdue.
-    pub fn due(&self, now: Duration) -> Option<Due> {
-        let waiting = self
-            .series
-            .iter()
-            .filter(|(_, series)| series.pending > 0 && series.due <= now);
-        let (name, series) = waiting.min_by_key(|(_, series)| series.due)?;
+    /// Hands out a series to publish: the most overdue of the next namespace that has one. It is not handed out again
+    /// until [`Buffer::published`] or [`Buffer::failed`] says what became of it.
+    pub fn due(&mut self, now: Duration) -> Option<Due> {
+        let turn = &*self.turn;
+        let after = self.shares.range::<str, _>((Excluded(turn), Unbounded));
+        let mut turns = after.chain(self.shares.range::<str, _>((Unbounded, Included(turn))));
+        let is_due = |share: &Share| share.queue.first().is_some_and(|(due, _)| *due <= now);
+        let namespace = turns.find(|(_, share)| is_due(share))?.0.clone();
+        let (_, name) = self.shares.get_mut(&namespace)?.queue.pop_first()?;
+        self.turn = namespace;
+        let series = self.series.get(&name)?;
         Some(Due {
-            name: name.clone(),
             note: series.note.clone(),
             first: series.first,
             last: series.last,
             pending: series.pending,
-            known: series.known,
+            stored: series.stored.clone(),
+            name,
         })
     }
 
-    /// What was due is published.
-    pub fn published(&mut self, due: &Due, now: Duration) {
-        if let Some(series) = self.series.get_mut(&due.name) {
-            series.pending = series.pending.saturating_sub(due.pending);
-            series.known = true;
-            series.failures = 0;
-            series.due = now + series.pause;
-            series.pause = (series.pause * 2).min(LAST_PAUSE);
+    /// The series that was handed out is published; `stored` is its event now, if that is known.
+    pub fn published(&mut self, due: &Due, stored: Option<Stored>, now: Duration) {
+        let Some(series) = self.series.get_mut(&due.name) else {
+            return;
+        };
+        series.pending = series.pending.saturating_sub(due.pending);
+        series.stored = stored;
+        series.failures = 0;
+        series.due = now.saturating_add(series.pause);
+        series.pause = (series.pause * 2).min(LAST_PAUSE);
+        let (pending, at, told) = (series.pending, series.due, series.last_told);
+        if pending > 0 {
+            self.put_back(due, at);
+            return;
+        }
+        self.leave(namespace(&due.note));
+        self.quiet.insert((told, due.name.clone()));
+        while self.quiet.len() > MAX_QUIET
+            && let Some((_, oldest)) = self.quiet.pop_first()
+        {
+            self.series.remove(&oldest);
         }
     }
 
-    /// What was due could not be published. Returns whether it will be tried again; if not, it is forgotten.
-    pub fn failed(&mut self, due: &Due, now: Duration, again_in: Option<Duration>) -> bool {
+    /// The series that was handed out could not be published. Returns how many notes are given up: none if it is tried
+    /// again.
+    pub fn failed(&mut self, due: &Due, now: Duration, again_in: Option<Duration>) -> u32 {
         let Some(series) = self.series.get_mut(&due.name) else {
-            return false;
+            return 0;
         };
         series.failures += 1;
-        match again_in {
-            Some(wait) if series.failures < MAX_FAILURES => {
-                series.due = now + wait;
-                true
-            }
-            _ => {
-                self.series.remove(&due.name);
-                false
-            }
+        if let Some(wait) = again_in
+            && series.failures < MAX_FAILURES
+        {
+            series.due = now.saturating_add(wait);
+            let at = series.due;
+            self.put_back(due, at);
+            return 0;
+        }
+        self.leave(namespace(&due.note));
+        self.series
+            .remove(&due.name)
+            .map_or(0, |given_up| given_up.pending)
+    }
+
+    /// A namespace has the room that is guaranteed to it, and as much again as is left for all.
+    fn has_room(&self, namespace: &str) -> bool {
+        let own = self.shares.get(namespace).map_or(0, |share| share.waiting);
+        own < GUARANTEED || own < SHARED.saturating_sub(self.waiting)
+    }
+
+    fn enter(&mut self, name: &str, namespace: &str, due: Duration) {
+        if !self.shares.contains_key(namespace) {
+            self.shares.insert(namespace.into(), Share::default());
+        }
+        if let Some(share) = self.shares.get_mut(namespace) {
+            share.waiting += 1;
+            share.queue.insert((due, name.to_owned()));
+        }
+        self.waiting += 1;
+    }
+
+    fn put_back(&mut self, due: &Due, at: Duration) {
+        if let Some(share) = self.shares.get_mut(namespace(&due.note)) {
+            share.queue.insert((at, due.name.clone()));
         }
     }
 
-    fn forget_one(&mut self) -> bool {
-        let quiet = self.series.iter().filter(|(_, series)| series.pending == 0);
-        let oldest = quiet
-            .min_by_key(|(_, series)| series.last_told)
-            .map(|(name, _)| name.clone());
-        oldest.is_some_and(|name| self.series.remove(&name).is_some())
+    fn leave(&mut self, namespace: &str) {
+        self.waiting = self.waiting.saturating_sub(1);
+        if let Some(share) = self.shares.get_mut(namespace) {
+            share.waiting = share.waiting.saturating_sub(1);
+            if share.waiting == 0 {
+                self.shares.remove(namespace);
+            }
+        }
     }
+}
+
+/// Whose room a note takes: objects without a namespace share the room of none.
+fn namespace(note: &Note) -> &str {
+    note.about.object.namespace().unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use trustplane_plan::{Kind, ObjectRef, Scope, Severity, Target};
-
-    use super::*;
-
-    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-
-    fn note(uid: &str, text: &str) -> Note {
-        let about = Target {
-            kind: CONFIG_MAP,
-            object: ObjectRef::new(Some("ns"), "n"),
-        };
-        Note::new(about, uid, Severity::Normal, "Reason", "Act", text)
-    }
-
-    fn seconds(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
-
-    fn wall(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    #[test]
-    fn equal_notes_become_one_with_a_count() {
-        let mut buffer = Buffer::default();
-        assert_eq!(
-            buffer.tell("a", &note("u", "x"), seconds(0), wall(0)),
-            Told::Started
-        );
-        assert_eq!(
-            buffer.tell("a", &note("u", "x"), seconds(1), wall(1)),
-            Told::Joined
-        );
-        let due = buffer.due(seconds(1)).unwrap();
-        assert_eq!(
-            (due.pending, due.first, due.last, due.known),
-            (2, wall(0), wall(1), false)
-        );
-        // One more while it is being published is not lost.
-        buffer.tell("a", &note("u", "x"), seconds(2), wall(2));
-        buffer.published(&due, seconds(2));
-        assert_eq!(
-            buffer.due(seconds(11)),
-            None,
-            "a series is not published at every note"
-        );
-        let due = buffer.due(seconds(12)).unwrap();
-        assert_eq!((due.pending, due.known), (1, true));
-    }
-
-    #[test]
-    fn a_series_that_goes_on_is_published_ever_more_rarely() {
-        let mut buffer = Buffer::default();
-        let mut published = 0;
-        for second in 0..3600 {
-            buffer.tell("a", &note("u", "x"), seconds(second), wall(second as i64));
-            if let Some(due) = buffer.due(seconds(second)) {
-                buffer.published(&due, seconds(second));
-                published += 1;
-            }
-        }
-        assert!((8..=13).contains(&published), "{published} writes in an hour");
-    }
-
-    #[test]
-    fn one_loud_object_does_not_silence_another() {
-        let mut buffer = Buffer::default();
-        let loud: Vec<Told> = (0..100)
-            .map(|n| {
-                buffer.tell(
-                    &format!("l{n}"),
-                    &note("loud", &n.to_string()),
-                    seconds(0),
-                    wall(0),
-                )
-            })
-            .collect();
-        assert!(loud.contains(&Told::OverBudget) && loud.contains(&Told::Started));
-        assert_eq!(
-            buffer.tell("q", &note("quiet", "x"), seconds(0), wall(0)),
-            Told::Started
-        );
-    }
-
-    #[test]
-    fn memory_is_bounded_and_nothing_unpublished_is_forgotten() {
-        let mut buffer = Buffer::default();
-        for n in 0..MAX_SERIES {
-            assert_eq!(
-                buffer.tell(&n.to_string(), &note(&n.to_string(), "x"), seconds(0), wall(0)),
-                Told::Started
-            );
-        }
-        assert_eq!(
-            buffer.tell("more", &note("more", "x"), seconds(1), wall(1)),
-            Told::Full
-        );
-        let due = buffer.due(seconds(1)).unwrap();
-        buffer.published(&due, seconds(1));
-        assert_eq!(
-            buffer.tell("more", &note("more", "x"), seconds(1), wall(1)),
-            Told::Started
-        );
-        assert_eq!(buffer.depth(), MAX_SERIES);
-    }
-
-    #[test]
-    fn a_note_that_cannot_be_published_is_given_up() {
-        let mut buffer = Buffer::default();
-        buffer.tell("a", &note("u", "x"), seconds(0), wall(0));
-        let mut now = seconds(0);
-        let mut tries = 0;
-        while let Some(due) = buffer.due(now) {
-            tries += 1;
-            buffer.failed(&due, now, Some(seconds(1)));
-            now += seconds(1);
-        }
-        assert_eq!((tries, buffer.depth()), (MAX_FAILURES, 0));
-        buffer.tell("b", &note("u", "x"), now, wall(0));
-        let due = buffer.due(now).unwrap();
-        assert!(
-            !buffer.failed(&due, now, None),
-            "what can never succeed is not tried again"
-        );
-    }
-}
+mod tests;

@@ -123,28 +123,67 @@ pub(super) fn event(due: &Due, dialect: Dialect, reporter: &Reporter) -> Value {
 
 /// The change of an event when its series goes on.
 pub(super) fn continuation(due: &Due, stored: &Stored) -> Value {
-    let before = stored.series.as_ref().map_or(1, |series| series.count);
     json!({
-        "metadata": { "resourceVersion": stored.metadata.resource_version },
-        "series": series(before.max(1).saturating_add(due.pending), due.last),
+        "metadata": { "resourceVersion": stored.resource_version },
+        "series": series(continued(due, stored), due.last),
     })
 }
 
-/// What matters of an event that is there already.
-#[derive(Debug, Deserialize)]
-pub(super) struct Stored {
-    metadata: StoredMetadata,
-    series: Option<StoredSeries>,
+/// How many notes the event counts when its series has gone on.
+pub(super) fn continued(due: &Due, stored: &Stored) -> u32 {
+    stored.count.max(1).saturating_add(due.pending)
 }
 
-#[derive(Debug, Deserialize)]
+/// What matters of an event on the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stored {
+    resource_version: String,
+    /// How many notes it counts.
+    count: u32,
+}
+
+impl Stored {
+    #[cfg(test)]
+    pub fn new(resource_version: &str, count: u32) -> Self {
+        let resource_version = resource_version.to_owned();
+        Self {
+            resource_version,
+            count,
+        }
+    }
+
+    /// Reads an event that was asked for.
+    pub fn read(event: &str) -> Option<Self> {
+        let found: Found = serde_json::from_str(event).ok()?;
+        Some(Self {
+            resource_version: found.metadata.resource_version,
+            count: found.series.map_or(1, |series| series.count),
+        })
+    }
+
+    /// Reads the answer to a write of an event that counts so many notes: the answer holds metadata only.
+    pub fn written(answer: &str, count: u32) -> Option<Self> {
+        Some(Self {
+            count,
+            ..Self::read(answer)?
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Found {
+    metadata: FoundMetadata,
+    series: Option<FoundSeries>,
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StoredMetadata {
+struct FoundMetadata {
     resource_version: String,
 }
 
-#[derive(Debug, Deserialize)]
-struct StoredSeries {
+#[derive(Deserialize)]
+struct FoundSeries {
     count: u32,
 }
 

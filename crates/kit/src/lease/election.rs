@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::elector::{Elector, Record, Step, View, Written};
 use super::{Fence, Identity, Timing};
-use crate::rights::Rights;
+use crate::rights::{Place, Rights};
 
 /// How long giving the lease back may take in all. A lease that could not be given back runs out by itself.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -85,8 +85,14 @@ impl Election {
     /// What an election needs on the API server. The installation makes the Lease; one that somebody deleted is made again.
     pub fn rights(name: &str) -> Rights {
         Rights::none()
-            .at_home("coordination.k8s.io", &["leases"], &["create"])
-            .on_objects_at_home("coordination.k8s.io", &["leases"], &["get", "update"], &[name])
+            .on(Place::Home, "coordination.k8s.io", &["leases"], &["create"])
+            .on_objects(
+                Place::Home,
+                "coordination.k8s.io",
+                &["leases"],
+                &["get", "update"],
+                &[name],
+            )
     }
 
     /// Whether this process leads. It goes from false to true once, and back at most once: then the process ends.
@@ -172,7 +178,11 @@ impl Election {
         }
         if let Some(until) = self.elector.leads_until(now) {
             self.fence.open_until(until);
-            if !self.leading.send_replace(true) {
+            // Not with each renewal: whoever follows this would look every few seconds for nothing.
+            if self
+                .leading
+                .send_if_modified(|leads| !std::mem::replace(leads, true))
+            {
                 tracing::info!(lease = self.name, "leading");
             }
         }
@@ -234,7 +244,7 @@ impl Election {
 
     fn stop(&self) {
         self.fence.close();
-        if self.leading.send_replace(false) {
+        if self.leading.send_if_modified(std::mem::take) {
             tracing::info!(lease = self.name, "no longer leading");
         }
     }

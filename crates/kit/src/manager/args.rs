@@ -11,7 +11,6 @@ const NAME: &str = "trustplane-manager";
 /// All controllers of the capabilities that you choose, in one process.
 #[derive(Debug, Parser)]
 #[command(
-    version,
     after_help = "Every flag is also an environment variable, and a key of the file that --config names. A flag beats \
                   the environment, and the environment beats the file."
 )]
@@ -21,6 +20,12 @@ pub(super) struct Arguments<M: clap::Args> {
     /// What the capabilities of this binary take.
     #[command(flatten)]
     pub(super) more: M,
+}
+
+impl<M: clap::Args> AsRef<CommonArgs> for Arguments<M> {
+    fn as_ref(&self) -> &CommonArgs {
+        &self.manager.common
+    }
 }
 
 /// For a manager whose capabilities take no arguments of their own.

@@ -99,7 +99,9 @@ pub async fn serve(
     context.supervisor.spawn("webhook-leaf", leaf.run(context.stop()));
     context.spawn(
         "authority",
-        authority.clone().run(context.leading.clone(), context.stop()),
+        authority
+            .clone()
+            .run(&context.watches, context.leading.clone(), context.stop()),
     );
     for effect in effects(&webhooks) {
         keep_bundle(context, effect, name, &webhooks, authority.clone());

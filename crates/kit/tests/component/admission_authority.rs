@@ -6,10 +6,15 @@ use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use trustplane_kit::admission::{AuthorityError, SharedAuthority};
 use trustplane_kit::lease::Fence;
+use trustplane_kit::watch::{Tuning, Watches};
 use trustplane_process::ca::{Authority, LeafRequest};
 use trustplane_process::clock::Clock;
+use trustplane_process::metrics::Metrics;
 use trustplane_testkit::DEADLINE;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Fault, Gate, Match, Rule, Verb};
@@ -171,6 +176,37 @@ async fn a_secret_that_was_emptied_gets_back_what_everybody_trusts() -> Result<(
     one.refresh().await?;
     other.refresh().await?;
     mark.since().await?.by_account(&rig.account).assert_silent();
+    Ok(())
+}
+
+#[tokio::test]
+async fn authority_is_read_when_its_secret_changes_and_not_at_rest() -> Result<()> {
+    let (rig, clock) = (Rig::new("followed-ca").await?, clock());
+    let leader = rig.open("leader", Fence::always(), &clock).await??;
+    let clients = clients(&rig.instance("follower").await?, Fence::closed())?;
+    let home = (rig.sandbox.namespace(), SECRET);
+    let reads = Match::verb(Verb::Get).resource("secrets").name(SECRET);
+    let before = rig.proxy.requests(&reads).len();
+    let follower = SharedAuthority::open(&clients, home, options(&clock), &Metrics::new()).await?;
+    let watches = Watches::new(clients.watch.clone(), Tuning::default(), &Metrics::new());
+    let (leading, stop) = (watch::Sender::new(false), CancellationToken::new());
+    let following = follower.clone().run(&watches, leading.subscribe(), stop.clone());
+    let following = tokio::spawn(following);
+    rig.proxy.wait_for(&reads, before + 2, DEADLINE).await?;
+    for step in [ANNOUNCED, POLICY.propagation] {
+        clock.advance(step);
+        leader.rotate().await?;
+        let mut taken = follower.subscribe();
+        let wanted = current(&leader);
+        let same = taken.wait_for(|now| now.state() == wanted.state());
+        timeout(DEADLINE, same).await??;
+        // Whoever does not lead is told so again, and has nothing to read.
+        leading.send_replace(false);
+    }
+    stop.cancel();
+    following.await?;
+    // To open it, to begin to follow it, and once for each step.
+    assert_eq!(rig.proxy.requests(&reads).len() - before, 4);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use trustplane_kit::admission::{AuthorityOptions, Effect, SharedAuthority};
 use trustplane_kit::clients::Clients;
 use trustplane_kit::lease::{Fence, Identity};
+use trustplane_kit::watch::{Tuning, Watches};
 use trustplane_process::ca::{Authority, AuthorityState, Policy};
 use trustplane_process::clock::ManualClock;
 use trustplane_process::metrics::Metrics;
@@ -47,13 +48,14 @@ async fn lead(config: Config, clocks: Clocks) -> Result<()> {
     let clients = Clients::new(config, Identity::new("test", "0.0.0", None), Fence::always())?;
     let home = (namespace.as_str(), SECRET);
     let authority = SharedAuthority::open(&clients, home, options, &Metrics::new()).await?;
+    let watches = Watches::new(clients.watch.clone(), Tuning::default(), &Metrics::new());
     let webhooks = vec![webhook("one", Effect::Validating)];
     let name = format!("{namespace}-{PROCESS}");
     let keeping = keep_bundle(clients, Effect::Validating, name, webhooks, authority.clone());
     let leading = watch::Sender::new(true);
     tokio::select! {
         kept = keeping => kept,
-        () = authority.run(leading.subscribe(), CancellationToken::new()) => Ok(()),
+        () = authority.run(&watches, leading.subscribe(), CancellationToken::new()) => Ok(()),
     }
 }
 

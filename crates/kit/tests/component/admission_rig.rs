@@ -24,7 +24,7 @@ use trustplane_kit::controller::{Controller, Executor, Options, Runner, feed};
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
 use trustplane_kit::queue::{Lane, Policy as QueuePolicy, Queue};
-use trustplane_kit::rights::Rights;
+use trustplane_kit::rights::{Place, Rights};
 use trustplane_kit::watch::{Tuning, Watches};
 use trustplane_plan::ObjectRef;
 use trustplane_process::ca::{LeafKeeper, LeafRequest, Policy, Usage};
@@ -95,8 +95,8 @@ impl Rig {
 
 pub fn rules(rights: Rights) -> Rules {
     Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     }
 }
 

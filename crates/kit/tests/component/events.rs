@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use trustplane_kit::apply::Writer;
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
+use trustplane_kit::rights::Place;
 use trustplane_plan::{MAX_NOTE, Meta, Note, Severity};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::audit::Mark;
@@ -22,7 +23,7 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
     let rights = Events::rights();
     let rules = Rules {
         cluster: Vec::new(),
-        namespaced: rights.cluster,
+        namespaced: rights.of(Place::Served),
     };
     let rig = Rig::with(name, rules).await?;
     rig.stranger("a", json!({})).await?;
@@ -43,7 +44,7 @@ async fn process(rig: &Rig, client: kube::Client, notes: &[Note]) -> Metrics {
     let metrics = Metrics::new();
     let (events, publisher) = Events::new(client, CONTROLLER, rig.clients.identity.instance(), &metrics);
     for note in notes {
-        events.tell(note);
+        let _ = events.tell(note);
     }
     let stop = CancellationToken::new();
     stop.cancel();
@@ -55,7 +56,7 @@ async fn events(rig: &Rig) -> Result<Vec<Event>> {
     Ok(rig.sandbox.api::<Event>().list(&Default::default()).await?.items)
 }
 
-fn count(metrics: &Metrics, outcome: &str) -> u64 {
+pub fn count(metrics: &Metrics, outcome: &str) -> u64 {
     let line = format!("trustplane_events_notes_total{{outcome=\"{outcome}\"}} ");
     let text = metrics.encode();
     text.lines()
@@ -110,7 +111,7 @@ async fn a_running_process_publishes_at_once_and_only_once() -> Result<()> {
     let (told, publisher) = Events::new(rig.clients.call.clone(), CONTROLLER, "me-1", &metrics);
     let stop = CancellationToken::new();
     let run = tokio::spawn(publisher.run(stop.clone()));
-    told.clone().tell(&note(&rig, &about, "hello"));
+    assert!(told.clone().tell(&note(&rig, &about, "hello")).is_taken());
     let api: Api<Event> = rig.sandbox.api();
     eventually(&api, &Select::default(), DEADLINE, |found| {
         (found.len() == 1).then_some(())

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use trustplane_kit::apply::{INSTALLATION_KEY, WriteError, installation_key, installation_key_rights};
+use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{DEADLINE, Rules, wait_for};
 
@@ -13,8 +14,8 @@ use crate::write_rig::Rig;
 async fn rig(name: &str) -> Result<Rig> {
     let rights = installation_key_rights();
     let rules = Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     };
     Rig::with(name, rules).await
 }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use trustplane_kit::clients::Clients;
 use trustplane_kit::lease::{Election, ElectionError, Fence, Timing};
+use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Fault, Match, Proxy, Rule};
 use trustplane_testkit::{Account, DEADLINE, Instance, Rules, Sandbox, wait_for_some};
@@ -53,10 +54,28 @@ impl Candidate {
 async fn account(sandbox: &Sandbox) -> Result<Account> {
     let rights = Election::rights(NAME);
     let rules = Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     };
     sandbox.apply_rbac("candidate", &rules).await
+}
+
+/// Whoever follows leadership looks at what it means to them each time that they are told.
+#[tokio::test]
+async fn leadership_is_told_when_it_changes_and_not_with_each_renewal() -> Result<()> {
+    let sandbox = Sandbox::new("renewals").await?;
+    let instance = account(&sandbox).await?.instance("first").await?;
+    let mut first = Candidate::start(&instance, sandbox.namespace(), Timing::for_lease(5))?;
+    first.leads(true).await?;
+    let leases: Api<Lease> = sandbox.api();
+    let mut renewed = None;
+    for _ in 0..3 {
+        let time = |lease: &Lease| lease.spec.as_ref()?.renew_time.clone();
+        let later = wait_for_some(&leases, NAME, DEADLINE, |lease| time(lease) > renewed).await?;
+        renewed = time(&later);
+    }
+    assert!(!first.leading.has_changed()?);
+    first.leave().await
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! The paths of the admin port.
 
 use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::Router;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -74,8 +75,18 @@ async fn metrics(State(sources): State<Sources>) -> Response {
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], sources.metrics.encode()).into_response()
 }
 
-async fn state(State(sources): State<Sources>) -> Response {
+async fn state(State(sources): State<Sources>, Extension(peer): Extension<SocketAddr>) -> Response {
+    if !may_debug(peer.ip()) {
+        let told = "debug state is served to loopback only: use kubectl port-forward\n";
+        return (StatusCode::FORBIDDEN, told).into_response();
+    }
     axum::Json(sources.state.snapshot()).into_response()
+}
+
+/// Whether a peer may see debug state: only one in the pod itself, where `kubectl port-forward` ends.
+fn may_debug(peer: IpAddr) -> bool {
+    // A listener of both families sees 127.0.0.1 as ::ffff:127.0.0.1.
+    peer.to_canonical().is_loopback()
 }
 
 /// 200 and `ok`, or 503 and one line per failing check; `verbose` adds the passing ones.
@@ -105,4 +116,29 @@ fn verdict(report: &Report, query: Option<String>) -> Response {
         text,
     )
         .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_state_is_for_loopback_peers_only() {
+        let may = |text: &str| may_debug(text.parse().unwrap());
+        for peer in ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"] {
+            assert!(may(peer), "{peer}");
+        }
+        for peer in [
+            "10.244.0.7",
+            "169.254.1.1",
+            "0.0.0.0",
+            "::",
+            "fe80::1",
+            "fd00::7",
+            "::ffff:10.244.0.7",
+            "::127.0.0.1",
+        ] {
+            assert!(!may(peer), "{peer}");
+        }
+    }
 }

@@ -1,5 +1,8 @@
+use std::net::UdpSocket;
+
 use clap::Parser;
 use prometheus_client::metrics::counter::Counter;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -170,4 +173,84 @@ async fn a_stop_ends_the_listeners() {
     let (at, stop) = start(&[ANY], &Sources::default()).await;
     stop.cancel();
     eventually(async || TcpStream::connect(at[0]).await.is_err()).await;
+}
+
+/// How long kubelet waits for an answer at least.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// Opens so many connections, of which every second one has begun a request that never ends.
+async fn crowd(at: SocketAddr, size: usize) -> Vec<TcpStream> {
+    let mut crowd = Vec::new();
+    for number in 0..size {
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        if number % 2 == 0 {
+            stream.write_all(b"GET /livez HTTP/1.1\r\nx: ").await.unwrap();
+        }
+        crowd.push(stream);
+    }
+    crowd
+}
+
+/// Sends one more byte on each connection that is still open, as a slow client does.
+async fn drip(crowd: &mut [TcpStream]) {
+    for stream in crowd.iter_mut().step_by(2) {
+        // The server may have closed it.
+        let _ = stream.write_all(b"x").await;
+    }
+}
+
+async fn is_answered_among(size: usize) {
+    let (at, _stop) = start(&[ANY], &Sources::default()).await;
+    let mut crowd = crowd(at[0], size).await;
+    for path in ["/livez", "/readyz", "/metrics", "/livez"] {
+        let answered = tokio::time::timeout(PROBE, request(at[0], &format!("GET {path}"))).await;
+        let (status, _) = answered.unwrap_or_else(|_| panic!("{path} starves among {size} connections"));
+        assert_eq!(status, 200, "{path}");
+        drip(&mut crowd).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_are_answered_among_128_idle_and_slow_connections() {
+    is_answered_among(128).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_are_answered_among_1000_idle_and_slow_connections() {
+    // Both ends of each connection are files of this process.
+    let most = getrlimit(Resource::Nofile).maximum;
+    let all = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, all).unwrap();
+    is_answered_among(1000).await;
+}
+
+#[tokio::test]
+async fn a_debug_request_from_another_address_is_refused() {
+    let sources = Sources::default();
+    let (at, _stop) = start(&["--admin-bind-address=:0"], &sources).await;
+    let port = at[0].port();
+    assert_eq!(
+        request(([127, 0, 0, 1], port).into(), "GET /debug/state.json")
+            .await
+            .0,
+        200
+    );
+    // Which address of this machine would be used to reach another one; nothing is sent.
+    let probe = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let Some(own) = probe
+        .connect("192.0.2.1:9")
+        .and_then(|()| probe.local_addr())
+        .ok()
+        .filter(|own| !own.ip().is_loopback())
+    else {
+        // A machine without a network has no other address: the rule itself is tested beside it.
+        return;
+    };
+    let (status, body) = request((own.ip(), port).into(), "GET /debug/state.json").await;
+    assert_eq!(status, 403);
+    assert!(body.contains("kubectl port-forward"), "{body}");
+    assert_eq!(request((own.ip(), port).into(), "GET /livez").await.0, 200);
 }

@@ -13,7 +13,7 @@ const ENV_PREFIX: &str = "TRUSTPLANE_";
 
 /// A boolean as Go's `strconv.ParseBool` reads it.
 ///
-/// [`parse`](super::parse) gives this to every `bool` flag, so that `--x`, `--x=false`, `-x=true` and `x: false` work.
+/// [`parse_from`](super::parse_from) gives this to every `bool` flag, so that `--x`, `--x=false`, `-x=true` and `x: false` work.
 pub fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

@@ -62,12 +62,7 @@ impl ArgsError {
     }
 }
 
-/// Reads command line, environment and file of this process.
-pub fn parse<T: clap::Parser>() -> Result<T, ArgsError> {
-    parse_from(std::env::args_os(), |name| std::env::var(name).ok())
-}
-
-/// [`parse`] over a given command line (program name first) and environment.
+/// Reads a command line (program name first), the environment and the file.
 ///
 /// An empty variable counts as unset, since templates render optional values so. Variables that name no flag are
 /// ignored: a Service called `trustplane` makes Kubernetes add `TRUSTPLANE_PORT` and its like to every pod.
@@ -77,7 +72,20 @@ where
     I: IntoIterator,
     I::Item: Into<OsString>,
 {
-    let command = T::command();
+    parse_as(T::command(), argv, env)
+}
+
+/// [`parse_from`] with a command that differs from the type's own in its name and version alone.
+pub(crate) fn parse_as<T, I>(
+    command: clap::Command,
+    argv: I,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<T, ArgsError>
+where
+    T: clap::Parser,
+    I: IntoIterator,
+    I::Item: Into<OsString>,
+{
     let flags = flags(&command);
     let command = shape(command);
     let argv = double_dashes(argv.into_iter().map(Into::into).collect(), &flags);

@@ -112,6 +112,11 @@ impl Fault {
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
+
+    /// What the attempt failed with, as it was given.
+    pub fn cause(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.source
+    }
 }
 
 impl fmt::Display for Fault {
@@ -185,8 +190,13 @@ impl OutsideError {
 
     /// The kind of the last fault, if the call was made.
     pub fn kind(&self) -> Option<FaultKind> {
+        self.fault().map(Fault::kind)
+    }
+
+    /// The last attempt, if one was made.
+    pub fn fault(&self) -> Option<&Fault> {
         match self {
-            Self::Failed { fault, .. } => Some(fault.kind()),
+            Self::Failed { fault, .. } => Some(fault),
             Self::Open { .. } | Self::Saturated { .. } => None,
         }
     }

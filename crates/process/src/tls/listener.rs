@@ -1,5 +1,6 @@
-//! Handshakes beside the accept loop: one slow client never stops the others.
+//! Handshakes beside the accept loop: slow clients never stop the others. When too many handshakes run, the oldest gives way.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use axum::Router;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use crate::serve::{Incoming, Limits, serve};
 pub struct Handshakes {
     /// How long one may take.
     pub deadline: Duration,
-    /// How many may run at a time.
+    /// How many may run at a time. A further one takes the place of the oldest.
     pub at_once: usize,
 }
 
@@ -50,6 +51,8 @@ pub struct TlsListener {
     config: Arc<ServerConfig>,
     limits: Handshakes,
     running: JoinSet<Option<(TlsStream<TcpStream>, TlsPeer)>>,
+    /// The running handshakes, the oldest first.
+    begun: VecDeque<AbortHandle>,
 }
 
 impl TlsListener {
@@ -65,6 +68,7 @@ impl TlsListener {
             config,
             limits,
             running: JoinSet::new(),
+            begun: VecDeque::new(),
         }
     }
 
@@ -74,16 +78,31 @@ impl TlsListener {
     pub async fn accept(&mut self) -> io::Result<(TlsStream<TcpStream>, TlsPeer)> {
         loop {
             tokio::select! {
+                // Who has proved itself is served before others are let in.
+                biased;
                 Some(done) = self.running.join_next() => match done {
                     Ok(Some(connection)) => return Ok(connection),
                     Ok(None) => {}
+                    Err(error) if error.is_cancelled() => {}
                     Err(error) => tracing::error!(%error, "a TLS handshake panicked"),
                 },
-                accepted = self.tcp.accept(), if self.running.len() < self.limits.at_once => {
+                accepted = self.tcp.accept() => {
                     let (stream, address) = accepted?;
-                    self.running.spawn(handshake(self.config.clone(), stream, address, self.limits.deadline));
+                    self.make_room();
+                    let handshake = handshake(self.config.clone(), stream, address, self.limits.deadline);
+                    self.begun.push_back(self.running.spawn(handshake));
                 }
             }
+        }
+    }
+
+    /// Ends the oldest handshakes until one more may run.
+    fn make_room(&mut self) {
+        self.begun.retain(|handshake| !handshake.is_finished());
+        while self.begun.len() >= self.limits.at_once.max(1)
+            && let Some(oldest) = self.begun.pop_front()
+        {
+            oldest.abort();
         }
     }
 }

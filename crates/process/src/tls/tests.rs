@@ -102,7 +102,21 @@ async fn silent_clients_do_not_keep_others_out() {
     }
     assert_eq!(call(at, client.current()).await.unwrap(), "0");
 
-    // Even when they take every place, they lose it at the deadline.
+    // Even when they take every place, the oldest loses its own.
+    let (at, _stop) = start(
+        config.clone(),
+        Handshakes {
+            deadline: Duration::from_secs(3600),
+            at_once: 2,
+        },
+    )
+    .await;
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(at).await.unwrap());
+    }
+    assert_eq!(call(at, client.current()).await.unwrap(), "0");
+
+    // And each of them at the deadline.
     let (at, _stop) = start(
         config,
         Handshakes {

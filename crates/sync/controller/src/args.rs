@@ -50,6 +50,8 @@ pub enum PolicyMode {
     /// The policies of the cluster; without any, a namespace may have what lies in the folder of its name
     #[default]
     Enforce,
+    /// Every pod may ask for everything, and is told what the policies would deny
+    Audit,
     /// Every pod may ask for everything, as in JASM
     Off,
 }
@@ -85,6 +87,12 @@ impl SyncArgs {
     /// The namespaces to serve; all if none is named.
     pub(crate) fn namespaces(&self) -> Option<Vec<String>> {
         self.sync_namespaces.clone()
+    }
+
+    /// The namespaces that are named; none if all are served.
+    pub(crate) fn served(&self) -> Vec<String> {
+        let named = self.sync_namespaces.iter().flatten();
+        named.filter(|name| !name.is_empty()).cloned().collect()
     }
 
     /// Which pods to look at; all if nothing is said.

@@ -1,24 +1,21 @@
 //! The parts of the capability, put together: for a manager, and for a test that runs it alone.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
-use futures::future::{BoxFuture, join_all};
 use kube::Config;
-use tokio_util::sync::CancellationToken;
 use trustplane_kit::controller::{Options, Runner, feed};
-use trustplane_kit::manager::{Context, StartError, Workbench};
+use trustplane_kit::manager::{Assembly, Context, StartError, Workbench};
 use trustplane_kit::queue::{Lane, Queue};
-use trustplane_kit::watch::{Change, Metadata, Project, Store, Tuning, WatchSpec};
+use trustplane_kit::watch::{Change, Metadata, Stopped, Tuning, WatchSpec};
 use trustplane_plan::{Keep, ObjectRef};
-use trustplane_sync_core::pod::Asks;
 use trustplane_sync_core::situation::Settings;
 use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
 use trustplane_sync_providers::file::Files;
 use trustplane_sync_providers::{Exchange, Registry};
 
 use crate::args::PolicyMode;
-use crate::asks::PodAsks;
+use crate::asks::{Kept, PodAnnotations, PodRequests};
 use crate::authority::{Accounts, Quotas};
 use crate::complaints::Complaints;
 use crate::ledger::Ledger;
@@ -49,13 +46,7 @@ pub struct Setup {
     pub files: Option<Arc<Files>>,
 }
 
-/// The controllers, ready to run, and what feeds their queues.
-struct Assembly {
-    secrets: Runner<Secrets>,
-    complaints: Runner<Complaints>,
-    feeds: Vec<(&'static str, BoxFuture<'static, ()>)>,
-}
-
+/// The controllers, and what feeds their queues.
 fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
     let Setup {
         settings,
@@ -65,7 +56,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         registry,
         files,
     } = setup;
-    let world = World::watch(bench, policy);
+    let world = World::watch(bench, policy, namespaces.is_none());
     let doors = Doors {
         stores: world.stores.store(),
         writer: bench.writer(MANAGER),
@@ -76,26 +67,22 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         metrics: bench.metrics.clone(),
     };
     let exchange = Exchange::new(registry, Some(Arc::new(doors)), &bench.metrics);
-    let asks = || {
-        let providers = exchange.names();
-        let mut alive = WatchSpec::new(POD, PodAsks { providers }).fields(ALIVE);
+    let annotated = || {
+        let mut alive = WatchSpec::new(POD, PodAnnotations::default()).fields(ALIVE);
         if let Some(selector) = &pod_selector {
             alive = alive.labels(selector);
         }
         bench.watches.subscribe(within(alive, namespaces.as_deref()))
     };
-    let (pods, pods_again) = (asks(), asks());
+    let (pods, pods_again) = (annotated(), annotated());
     let ours = format!("{MANAGED_BY} in ({})", labels(&settings.managed_by));
     let secrets = WatchSpec::new(SECRET, Metadata(Keep::owned_by(MANAGER))).labels(ours);
     let secrets = bench.watches.subscribe(within(secrets, namespaces.as_deref()));
     let (all_pods, all_secrets) = (pods.store(), secrets.store());
+    let requests = Arc::new(PodRequests::new(all_pods.clone(), exchange.names()));
     let writer = bench.writer(MANAGER);
     let (of_secrets, of_pods) = (bench.queue("sync"), bench.queue("sync-annotations"));
-    let (ledger, accounts, named) = (
-        Ledger::default(),
-        Arc::<Accounts>::default(),
-        Arc::<Named>::default(),
-    );
+    let (ledger, accounts) = (Ledger::default(), Arc::<Accounts>::default());
     let authority = world.authority();
     let controller = Secrets {
         writer: writer.clone(),
@@ -103,7 +90,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         settings,
         fingerprinter: bench.fingerprinter.clone(),
         clock: options.clock.clone(),
-        pods: all_pods.clone(),
+        pods: requests.clone(),
         secrets: all_secrets.clone(),
         ledger: ledger.clone(),
         authority,
@@ -112,7 +99,7 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         metrics: SyncMetrics::new(&bench.metrics, &ledger, options.clock.clone()),
     };
     let complaints = Complaints {
-        pods: all_pods.clone(),
+        pods: requests.clone(),
         told: Mutex::default(),
     };
     let few = Options {
@@ -127,7 +114,10 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         options,
     )
     .after_store(&all_pods)
-    .after_store(&all_secrets);
+    .after(all_known(requests.clone()))
+    .after_store(&all_secrets)
+    .removals_rest_on(&all_pods)
+    .removals_rest_on(&all_secrets);
     let secrets_runner = world
         .awaited_by(secrets_runner)
         .while_leading(bench.leading.clone());
@@ -135,40 +125,31 @@ fn assemble(bench: &Workbench, setup: Setup, options: Options) -> Assembly {
         .after_store(&all_pods)
         .while_leading(bench.leading.clone());
     let concerned = {
-        let (named, accounts) = (named.clone(), accounts);
-        move |change: &Change<Option<Box<Asks>>>| {
+        let requests = requests.clone();
+        move |change: &Change<Kept>| {
             if let Change::Deleted { object, .. } = change {
                 accounts.forget(object);
             }
-            named.concerned(change)
+            requests.hear(change.object())
         }
     };
     let itself = |change: &Change<()>| [change.object().clone()];
-    let pod = |change: &Change<Option<Box<Asks>>>| [change.object().clone()];
+    let pod = |change: &Change<Kept>| [change.object().clone()];
     // A pod cannot start before its Secret is there: it comes before every refresh, and those before what has failed.
-    let urgent = |_: &Change<Option<Box<Asks>>>| Lane::Urgent;
-    let news = heed(exchange.clone(), all_pods, ledger, of_secrets.clone());
-    let mut feeds: Vec<(&'static str, BoxFuture<'static, ()>)> = vec![
-        ("sync-news", Box::pin(news)),
-        (
-            "sync-pods",
-            Box::pin(feed(pods, of_secrets.clone(), urgent, concerned)),
-        ),
-        (
+    let urgent = |_: &Change<Kept>| Lane::Urgent;
+    let news = heed(exchange.clone(), requests.clone(), ledger, of_secrets.clone());
+    let assembly = Assembly::default()
+        .controller(secrets_runner)
+        .controller(complaints_runner)
+        .task("sync-news", news)
+        .task("sync-pods", feed(pods, of_secrets.clone(), urgent, concerned))
+        .task(
             "sync-secrets",
-            Box::pin(feed(secrets, of_secrets.clone(), |_| Lane::Normal, itself)),
-        ),
-        (
-            "sync-annotated",
-            Box::pin(feed(pods_again, of_pods, |_| Lane::Normal, pod)),
-        ),
-    ];
-    feeds.extend(world.feeds(&of_secrets, &named, &exchange));
-    Assembly {
-        secrets: secrets_runner,
-        complaints: complaints_runner,
-        feeds,
-    }
+            feed(secrets, of_secrets.clone(), |_| Lane::Normal, itself),
+        )
+        .task("sync-annotated", feed(pods_again, of_pods, |_| Lane::Normal, pod));
+    let feeds = world.feeds(&of_secrets, &requests, &exchange).into_iter();
+    feeds.fold(assembly, |assembly, (name, feed)| assembly.task(name, feed))
 }
 
 /// How a manager's capability runs.
@@ -191,19 +172,17 @@ fn labels(ours: &str) -> String {
     all.into_iter().collect::<Vec<_>>().join(",")
 }
 
+async fn all_known(requests: Arc<PodRequests>) -> Result<(), Stopped> {
+    requests.ready().await
+}
+
 /// Looks at every Secret again of which a provider says that its secret has changed.
-async fn heed(exchange: Exchange, pods: Store<Option<Box<Asks>>>, ledger: Ledger, queue: Queue<ObjectRef>) {
+async fn heed(exchange: Exchange, requests: Arc<PodRequests>, ledger: Ledger, queue: Queue<ObjectRef>) {
     loop {
         let news = exchange.news().await;
-        let mut concerned = BTreeSet::new();
-        pods.for_each(|pod| {
-            let requests = pod.value.iter().flat_map(|asks| asks.requests());
-            let about = requests.filter(|request| news.iter().any(|news| news.is_about(&request.source)));
-            concerned
-                .extend(about.map(|request| {
-                    ObjectRef::new(pod.meta.object.namespace(), request.secret_name.as_str())
-                }));
-        });
+        let concerned: BTreeSet<ObjectRef> = requests
+            .fed_by(|source| news.iter().any(|news| news.is_about(source)))
+            .await;
         for secret in concerned {
             ledger.hear(&secret);
             queue.add(secret, Lane::Normal);
@@ -211,56 +190,12 @@ async fn heed(exchange: Exchange, pods: Store<Option<Box<Asks>>>, ledger: Ledger
     }
 }
 
-/// Which Secrets each pod named when it was last heard of: one that it names no more may have a new owner.
-#[derive(Default)]
-pub(crate) struct Named(Mutex<BTreeMap<ObjectRef, Vec<ObjectRef>>>);
-
-impl Named {
-    /// All Secrets that are named, or those of one namespace.
-    pub fn all(&self, namespace: Option<&str>) -> BTreeSet<ObjectRef> {
-        let named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = ObjectRef::new(namespace, "");
-        let of_namespace = named
-            .range(first..)
-            .take_while(|(pod, _)| namespace.is_none() || pod.namespace() == namespace);
-        of_namespace.flat_map(|(_, secrets)| secrets.clone()).collect()
-    }
-
-    fn concerned(&self, change: &Change<Option<Box<Asks>>>) -> BTreeSet<ObjectRef> {
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = match change {
-            Change::Applied { object, .. } => PodAsks::names(&object.meta, &object.value),
-            Change::Deleted { .. } => Vec::new(),
-        };
-        let before = match now.is_empty() {
-            true => named.remove(change.object()),
-            false => named.insert(change.object().clone(), now.clone()),
-        };
-        now.into_iter().chain(before.into_iter().flatten()).collect()
-    }
-}
-
 /// Starts the capability in a manager.
 pub(crate) fn start(context: &Context, setup: Setup) {
-    if setup.policy == PolicyMode::Off {
-        tracing::warn!("--sync-policy=off: every pod may have every secret that this process can read");
+    if setup.policy != PolicyMode::Enforce {
+        tracing::warn!(mode = ?setup.policy, "--sync-policy: every pod may have every secret that this process can read");
     }
-    let Assembly {
-        secrets,
-        complaints,
-        feeds,
-    } = assemble(context, setup, options());
-    for (name, feed) in feeds {
-        let stop = context.stop();
-        // What a provider tells has no end of its own.
-        context.spawn(name, async move {
-            stop.run_until_cancelled(feed).await;
-        });
-    }
-    let secrets = secrets.report_to(&context.readiness, &context.liveness, &context.state);
-    context.spawn("sync", secrets.run(context.stop()));
-    let complaints = complaints.report_to(&context.readiness, &context.liveness, &context.state);
-    context.spawn("sync-annotations", complaints.run(context.stop()));
+    assemble(context, setup, options()).start(context);
 }
 
 /// Runs the capability alone: no manager, no lease, no rival. It ends only when it is dropped, or with an error.
@@ -271,17 +206,5 @@ pub async fn run_alone(
     tuning: Tuning,
 ) -> Result<(), StartError> {
     let (bench, publisher) = Workbench::alone(config, "sync", tuning).await?;
-    let Assembly {
-        secrets,
-        complaints,
-        feeds,
-    } = assemble(&bench, setup, options);
-    let stop = CancellationToken::new();
-    let feeds = join_all(feeds.into_iter().map(|(_, feed)| feed));
-    tokio::select! {
-        ended = secrets.run(stop.clone()) => Ok(ended?),
-        ended = complaints.run(stop.clone()) => Ok(ended?),
-        _ = feeds => Err("the feeds ended".into()),
-        () = publisher.run(stop.clone()) => Err("the publisher of events ended".into()),
-    }
+    assemble(&bench, setup, options).run_alone(publisher).await
 }

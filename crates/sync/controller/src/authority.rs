@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use trustplane_api::sync::{PolicySpec, Quota};
 use trustplane_kit::apply::{WriteError, Writer};
-use trustplane_kit::watch::{Payload, Project, ProjectError, Store, Watched};
+use trustplane_kit::watch::{Health, Payload, Project, ProjectError, Standing, Store, Watched};
 use trustplane_plan::{Meta, ObjectRef};
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::namespace::chooses;
@@ -49,11 +49,36 @@ impl Project for Policies {
     }
 }
 
+/// All policies of the cluster, and whether it is known which there are.
+#[derive(Clone)]
+pub(crate) struct PolicyStore {
+    pub store: Store<Arc<Policy>>,
+    /// Whether they deny nothing, and only what they would deny is told.
+    pub is_trial: bool,
+    /// Whether we must be able to see them: a process that is kept to some namespaces has no right to what is cluster-wide.
+    pub must_be_seen: bool,
+}
+
+impl PolicyStore {
+    /// Whether it is known which policies there are. What cannot be read is not absent: it may be meant to deny.
+    pub fn is_known(&self) -> bool {
+        let standing = *self.store.standing().borrow();
+        are_known(standing, self.must_be_seen) && self.store.unreadable().is_empty()
+    }
+}
+
+/// Who was never let see policies, and does not have to, goes by the built-in rule. Who has seen them, and may not any more, does
+/// not know what they say now.
+fn are_known(standing: Standing, must_be_seen: bool) -> bool {
+    let is_refused = matches!(standing.health, Health::NotServed | Health::Forbidden);
+    !is_refused || !(must_be_seen || standing.ready)
+}
+
 /// What decides about requests.
 pub(crate) struct Authority {
-    /// All policies; none if the kind is not served, or not for us to see. Without it, nothing is judged.
-    pub policies: Option<Store<Arc<Policy>>>,
-    /// All stores; likewise.
+    /// The policies. Without them, nothing is judged.
+    pub policies: Option<PolicyStore>,
+    /// All stores; none if the kind is not served, or not for us to see.
     pub stores: Store<Option<Arc<Configured>>>,
     /// All namespaces by their metadata; none if they are not for us to see.
     pub namespaces: Store<()>,
@@ -63,15 +88,25 @@ impl Authority {
     /// What decides in a namespace.
     pub fn rules(&self, namespace: &str) -> Rules {
         let Some(policies) = &self.policies else {
-            return Rules::Off;
+            return Rules::off();
         };
+        match (policies.is_known(), policies.is_trial) {
+            (false, true) => return Rules::off(),
+            (false, false) => return Rules::unreadable(),
+            (true, _) => {}
+        }
         let all: Vec<Arc<Policy>> = policies
+            .store
             .list()
             .iter()
             .map(|policy| policy.value.clone())
             .collect();
         let known = self.namespace(namespace);
-        Rules::of(&all, namespace, known.as_ref().map(|known| &known.meta.labels))
+        let labels = known.as_ref().map(|known| &known.meta.labels);
+        match policies.is_trial {
+            true => Rules::tried(&all, namespace, labels),
+            false => Rules::of(&all, namespace, labels),
+        }
     }
 
     /// The stores that these pods name and their namespace may use.
@@ -204,6 +239,36 @@ mod tests {
         let read = |text: &str| Policies.project(&meta, text).unwrap();
         assert_eq!(*read(r#"{"spec":{"rules":"x"}}"#), Policy::unreadable());
         assert_ne!(*read(r#"{"spec":{"rules":[]}}"#), Policy::unreadable());
+    }
+
+    #[test]
+    fn policies_that_were_refused_are_not_absent() {
+        let standing = |health, ready| Standing {
+            health,
+            ready,
+            complete: ready,
+        };
+        for refused in [Health::Forbidden, Health::NotServed] {
+            assert!(!are_known(standing(refused, false), true));
+            assert!(!are_known(standing(refused, true), true));
+            assert!(
+                !are_known(standing(refused, true), false),
+                "they were seen before"
+            );
+            assert!(
+                are_known(standing(refused, false), false),
+                "kept to some namespaces"
+            );
+        }
+        assert!(are_known(standing(Health::Ready, true), true));
+        let outage = Health::Failing {
+            since: std::time::Instant::now(),
+            reason: trustplane_kit::watch::Reason::Connection,
+        };
+        assert!(
+            are_known(standing(outage, true), true),
+            "the last policies that were seen count"
+        );
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! The controller of annotations: it tells pods what is wrong with what they ask for. It writes nothing but events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use trustplane_kit::controller::{Controller, Fault, Look};
-use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, ObjectRef, Plan};
-use trustplane_sync_core::complain::{Told, complain};
-use trustplane_sync_core::pod::{Asks, Pod};
+use trustplane_sync_core::complain::{Memory, complain};
+use trustplane_sync_core::pod::Pod;
 
-use crate::asks::pod;
+use crate::asks::PodRequests;
+use crate::problems::log_problems;
 
 /// Tells pods what is wrong with their annotation.
 pub(crate) struct Complaints {
-    pub pods: Store<Option<Box<Asks>>>,
-    pub told: Mutex<HashMap<ObjectRef, u64>>,
+    pub pods: Arc<PodRequests>,
+    pub told: Mutex<HashMap<ObjectRef, BTreeSet<u64>>>,
 }
 
 /// Nothing can go wrong: all is in memory.
@@ -44,8 +44,8 @@ impl Classified for Never {
 
 impl Controller for Complaints {
     type Key = ObjectRef;
-    type Input = (Pod, Option<u64>);
-    type Action = Told;
+    type Input = (Pod, BTreeSet<u64>);
+    type Action = Memory;
     type Error = Never;
     type Held = ();
 
@@ -54,10 +54,10 @@ impl Controller for Complaints {
     }
 
     async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Self::Input>, Never> {
-        let pod = self.pods.get(key).as_ref().and_then(pod);
+        let pod = self.pods.get(key);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match pod {
-            Some(pod) => Some((pod, told.get(key).copied())),
+            Some(pod) => Some((pod, told.get(key).cloned().unwrap_or_default())),
             None => {
                 told.remove(key);
                 None
@@ -65,13 +65,22 @@ impl Controller for Complaints {
         })
     }
 
-    fn decide(&self, (pod, told): &Self::Input, _now: Timestamp) -> Plan<Told> {
-        complain(pod, *told)
+    fn decide(&self, (pod, told): &Self::Input, _now: Timestamp) -> Plan<Memory> {
+        let plan = complain(pod, told);
+        log_problems(&plan);
+        plan
     }
 
-    async fn perform(&self, Told { pod, what }: Told) -> Result<(), Fault<Never>> {
+    async fn perform(&self, memory: Memory) -> Result<(), Fault<Never>> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.insert(pod, what);
+        match memory {
+            Memory::Told(pod, what) => drop(told.entry(pod).or_default().insert(what)),
+            Memory::Only(pod, what) => {
+                if let Some(known) = told.get_mut(&pod) {
+                    known.retain(|id| what.contains(id));
+                }
+            }
+        }
         Ok(())
     }
 }

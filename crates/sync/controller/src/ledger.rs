@@ -1,11 +1,11 @@
 //! What this process remembers of its work on each Secret. No value is in it, and losing it costs nothing but time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use trustplane_plan::ObjectRef;
-use trustplane_sync_core::situation::Record;
+use trustplane_sync_core::situation::{Owed, Record};
 
 /// The records of all Secrets that somebody wants. A cheap clone.
 #[derive(Clone, Default)]
@@ -34,6 +34,18 @@ impl Ledger {
         }
     }
 
+    pub fn owe(&self, secret: &ObjectRef, owed: BTreeMap<u64, Owed>) {
+        if let Some(record) = self.lock().records.get_mut(secret) {
+            record.owed.extend(owed);
+        }
+    }
+
+    pub fn told(&self, secret: &ObjectRef, id: u64, at: Timestamp) {
+        if let Some(record) = self.lock().records.get_mut(secret) {
+            record.note_told(id, at);
+        }
+    }
+
     pub fn forget(&self, secret: &ObjectRef) {
         let mut pages = self.lock();
         pages.records.remove(secret);
@@ -49,6 +61,12 @@ impl Ledger {
             .filter_map(|record| record.failing_since)
             .collect();
         (since.len(), since.iter().min().copied())
+    }
+
+    /// How many Secrets are wanted whose names somebody else's Secrets have.
+    pub fn contested(&self) -> usize {
+        let pages = self.lock();
+        pages.records.values().filter(|record| record.taken).count()
     }
 
     /// A provider says that a secret of this Secret has changed.

@@ -24,6 +24,8 @@ mod authority;
 mod complaints;
 mod ledger;
 mod metrics;
+mod named;
+mod problems;
 mod secrets;
 mod stores;
 mod world;
@@ -37,8 +39,8 @@ use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 
 pub use args::{PolicyMode, SyncArgs};
 pub use assembly::{Setup, run_alone};
-use trustplane_kit::manager::{Capability, Context, StartError};
-use trustplane_kit::rights::{Rights, WATCH};
+use trustplane_kit::manager::{Capability, Context, Part, StartError};
+use trustplane_kit::rights::{Place, Rights, WATCH};
 use trustplane_sync_core::state::mark;
 
 /// The capability.
@@ -46,11 +48,12 @@ pub fn capability(arguments: SyncArgs) -> Capability {
     Capability {
         name: "sync",
         about: "writes the Secrets that pods ask for in an annotation",
-        crds: kinds,
+        crds: Vec::new,
         policies: Vec::new,
         at_home: false,
-        rights,
-        least: Some(least),
+        namespaces: arguments.served(),
+        rights: own_rights,
+        parts: parts(),
         lease_before: Some("jasm.codnod.io"),
         secrets: Some(|| mark("jasm")),
         webhooks: Vec::new,
@@ -74,32 +77,75 @@ pub fn capability(arguments: SyncArgs) -> Capability {
     }
 }
 
-/// The kinds that the capability serves.
-pub fn kinds() -> Vec<CustomResourceDefinition> {
-    vec![SecretSyncPolicy::crd(), SecretSyncStore::crd()]
+/// What JASM had. With that alone pods are served, and the parts are what it had not.
+fn own_rights() -> Rights {
+    Rights::none()
+        .on(Place::Served, "", &["pods"], &["list", "watch"])
+        .on(
+            Place::Served,
+            "",
+            &["secrets"],
+            &[WATCH, &["create", "patch"]].concat(),
+        )
 }
 
-/// What JASM had: with that alone pods are served, without policies, stores and `onMissing: delete`.
-fn least() -> Rights {
-    Rights::none()
-        .everywhere("", &["pods"], &["list", "watch"])
-        .everywhere("", &["secrets"], &[WATCH, &["create", "patch"]].concat())
+/// What the admin can do without.
+fn parts() -> Vec<Part> {
+    let policies = || {
+        Rights::none()
+            .on(Place::Served, "", &["pods"], &["get"])
+            .on(Place::Served, "", &["namespaces"], &["list", "watch"])
+            .on(
+                Place::Served,
+                "trustplane.io",
+                &["secretsyncpolicies"],
+                &["list", "watch"],
+            )
+    };
+    let stores = || {
+        Rights::none()
+            .on(
+                Place::Served,
+                "trustplane.io",
+                &["secretsyncstores"],
+                &["list", "watch"],
+            )
+            .on(Place::Home, "", &["configmaps"], &["get"])
+    };
+    let deletion = || Rights::none().on(Place::Served, "", &["secrets"], &["delete"]);
+    vec![
+        Part {
+            crds: || vec![SecretSyncPolicy::crd()],
+            arguments_without: &["--sync-policy=off"],
+            ..Part::new(
+                "policies",
+                "SecretSyncPolicies say who may have which secrets",
+                policies,
+            )
+        },
+        Part {
+            crds: || vec![SecretSyncStore::crd()],
+            ..Part::new(
+                "stores",
+                "SecretSyncStores are providers with a configuration of their own",
+                stores,
+            )
+        },
+        Part::new(
+            "deletion",
+            "a request may delete its Secret when the source is gone",
+            deletion,
+        ),
+    ]
+}
+
+/// The kinds that the capability serves.
+pub fn kinds() -> Vec<CustomResourceDefinition> {
+    parts().iter().flat_map(|part| (part.crds)()).collect()
 }
 
 /// What the controllers do on the API server, and nothing else.
 pub fn rights() -> Rights {
-    Rights::none()
-        .everywhere("", &["pods"], WATCH)
-        .everywhere("", &["namespaces"], &["list", "watch"])
-        .everywhere(
-            "trustplane.io",
-            &["secretsyncpolicies", "secretsyncstores"],
-            &["list", "watch"],
-        )
-        .at_home("", &["configmaps"], &["get"])
-        .everywhere(
-            "",
-            &["secrets"],
-            &[WATCH, &["create", "patch", "delete"]].concat(),
-        )
+    let parts = parts().into_iter().map(|part| (part.rights)());
+    parts.fold(own_rights(), Rights::and)
 }

@@ -13,22 +13,21 @@ use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Store;
 use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
 use trustplane_process::clock::Clock;
-use trustplane_sync_core::adopt::is_free;
-use trustplane_sync_core::claims::Claim;
+use trustplane_sync_core::adopt::needs_nature;
+use trustplane_sync_core::claims::{Asked, Claim};
 use trustplane_sync_core::data::Value;
 use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
 use trustplane_sync_core::fetch::FetchError;
-use trustplane_sync_core::pod::{Asks, Pod};
 use trustplane_sync_core::reason::Reason;
-use trustplane_sync_core::request::Source;
 use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
 use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
 
-use crate::asks::pod;
+use crate::asks::PodRequests;
 use crate::authority::{Accounts, Authority, Quotas};
 use crate::ledger::Ledger;
 use crate::metrics::SyncMetrics;
+use crate::problems::{log_problem, log_problems};
 
 /// The field manager of the capability.
 pub(crate) const MANAGER: &str = "trustplane-sync";
@@ -40,7 +39,7 @@ pub(crate) struct Secrets {
     pub settings: Settings,
     pub fingerprinter: Fingerprinter,
     pub clock: Arc<dyn Clock>,
-    pub pods: Store<Option<Box<Asks>>>,
+    pub pods: Arc<PodRequests>,
     /// Metadata of those with our label; no value, and nothing of anybody else's.
     pub secrets: Store<()>,
     pub ledger: Ledger,
@@ -74,22 +73,26 @@ impl Classified for SyncError {
     }
 }
 
-/// Answers that came before a write met something that was not seen: they are used once more, and then dropped.
-pub(crate) type Answers = BTreeMap<Source, Answer>;
+/// What providers answered.
+type Answers = BTreeMap<Asked, Answer>;
+
+/// Answers that came before a write met something that was not seen: they are used once more, and then dropped. Each counts only
+/// for the pod that asked, and for the revision of the store that its request was judged with.
+pub(crate) type Held = BTreeMap<(Asked, Question), Answer>;
 
 impl Controller for Secrets {
     type Key = ObjectRef;
     type Input = Input;
     type Action = Action;
     type Error = SyncError;
-    type Held = Answers;
+    type Held = Held;
 
     fn name(&self) -> &'static str {
         "sync"
     }
 
-    async fn gather(&self, key: &ObjectRef, look: &mut Look<Answers>) -> Result<Option<Input>, SyncError> {
-        let mut pods = self.claimants(key);
+    async fn gather(&self, key: &ObjectRef, look: &mut Look<Held>) -> Result<Option<Input>, SyncError> {
+        let mut pods = self.pods.claimants(key);
         let known = self.ledger.get(key);
         if pods.is_empty() && known.is_none() {
             return Ok(None);
@@ -110,6 +113,7 @@ impl Controller for Secrets {
             record,
             rules,
             news: self.ledger.news(key),
+            contested: self.ledger.contested(),
             looked,
         };
         if look.again || is_taken {
@@ -119,8 +123,11 @@ impl Controller for Secrets {
         let assessment = assess(&situation, &self.settings);
         let (mut answers, mut inherited) = (Answers::new(), None);
         if assessment.cause.is_some() {
-            answers = self.ask(&situation, &assessment.shares.winners, &look.held).await;
-            look.held.clone_from(&answers);
+            look.held = self.ask(&situation, &assessment.shares.winners, &look.held).await;
+            let held = look.held.iter();
+            answers = held
+                .map(|((asked, _), answer)| (asked.clone(), answer.clone()))
+                .collect();
             inherited = self.inherited(&situation).await?;
         }
         Ok(Some(Input {
@@ -131,7 +138,9 @@ impl Controller for Secrets {
     }
 
     fn decide(&self, input: &Input, _now: Timestamp) -> Plan<Action> {
-        decide(input, &self.settings, &self.fingerprinter)
+        let plan = decide(input, &self.settings, &self.fingerprinter);
+        log_problems(&plan);
+        plan
     }
 
     fn reads_live(&self) -> bool {
@@ -146,6 +155,8 @@ impl Controller for Secrets {
                 self.ledger.placed(&secret);
                 self.count_wait(&secret);
             }
+            Action::Owe(secret, owed) => self.ledger.owe(&secret, owed),
+            Action::Told { secret, id, at } => self.ledger.told(&secret, id, at),
             Action::Forget(secret) => self.ledger.forget(&secret),
         }
         Ok(())
@@ -153,10 +164,13 @@ impl Controller for Secrets {
 
     fn report(&self, key: &ObjectRef, fault: &Fault<SyncError>) -> Vec<Note> {
         let text = fault.to_string();
-        let pods = self.claimants(key);
-        pods.iter()
+        let pods = self.pods.claimants(key);
+        let notes: Vec<Note> = pods
+            .iter()
             .map(|pod| pod.note(Reason::SecretSyncFailed, &text))
-            .collect()
+            .collect();
+        notes.iter().for_each(log_problem);
+        notes
     }
 }
 
@@ -164,15 +178,11 @@ impl Secrets {
     /// How long the pods have waited that find their Secret now.
     fn count_wait(&self, secret: &ObjectRef) {
         let now = self.clock.now();
-        for pod in self.claimants(secret) {
+        for pod in self.pods.claimants(secret) {
             if let Ok(wait) = Duration::try_from(now.duration_since(pod.created)) {
                 self.metrics.waited(wait);
             }
         }
-    }
-
-    fn claimants(&self, key: &ObjectRef) -> Vec<Pod> {
-        self.pods.under(key).iter().filter_map(pod).collect()
     }
 
     /// What is there, as far as the store knows.
@@ -194,17 +204,12 @@ impl Secrets {
         })
     }
 
-    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over:
-    /// the API server sends its values along.
+    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over.
     async fn look_closer(&self, situation: &mut Situation) -> Result<(), WriteError> {
-        let Live::Foreign(stranger) = &situation.live else {
-            return Ok(());
-        };
-        let winners = assess(situation, &self.settings).shares.winners;
-        if winners.is_empty() || is_free(&stranger.meta, &winners).is_err() {
+        if !needs_nature(situation, &self.settings) {
             return Ok(());
         }
-        let found: Option<Found> = self.writer.get_slim(&SECRET, &situation.secret).await?;
+        let found: Option<Shell> = self.writer.get_slim(&SECRET, &situation.secret).await?;
         if let (Live::Foreign(stranger), Some(found)) = (&mut situation.live, found) {
             stranger.nature = Some(Nature {
                 secret_type: found.secret_type,
@@ -214,36 +219,34 @@ impl Secrets {
         Ok(())
     }
 
-    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Answers) -> Answers {
-        // The first of those that want the same speaks for them.
-        let sources: BTreeMap<&Source, &Claim<'_>> = winners
+    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Held) -> Held {
+        let questions: BTreeMap<(Asked, Question), &Claim<'_>> = winners
             .iter()
-            .rev()
-            .map(|winner| (&winner.request.source, winner))
+            .map(|winner| ((winner.asked(), question(situation, winner)), winner))
             .collect();
-        let asked = sources.into_iter().map(|(source, claim)| async move {
-            let answer = match held.get(source) {
+        let asked = questions.into_iter().map(|(key, claim)| async move {
+            let answer = match held.get(&key) {
                 Some(answer) => answer.clone(),
-                None => self.ask_provider(situation, claim).await,
+                None => self.ask_provider(situation, claim, &key.1).await,
             };
-            (source.clone(), answer)
+            if let Err(error) = &answer {
+                let path = &claim.request.source.path;
+                tracing::debug!(secret = %situation.secret, path, "failed to fetch: {error}");
+            }
+            (key, answer)
         });
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>) -> Answer {
-        let source = &claim.request.source;
+    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>, question: &Question) -> Answer {
         let namespace = situation.secret.namespace().unwrap_or_default();
         if let Some(quota) = situation.rules.quota() {
             self.quotas
                 .take(namespace, quota, situation.looked)
                 .map_err(|retry_after| FetchError::OverQuota { retry_after })?;
         }
-        let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
-        let revision = store.map(|store| &store.revision);
-        let question = Question::of(source, namespace, revision);
         self.exchange
-            .ask(&question, self.accounts.asking(claim.pod, &self.writer))
+            .ask(question, self.accounts.asking(claim.pod, &self.writer))
             .await
     }
 
@@ -270,13 +273,26 @@ impl Secrets {
     }
 }
 
-/// What is read of a live Secret.
+/// The question that a claim comes to, of its store as it was judged.
+fn question(situation: &Situation, claim: &Claim<'_>) -> Question {
+    let source = &claim.request.source;
+    let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
+    let namespace = situation.secret.namespace().unwrap_or_default();
+    Question::of(source, namespace, store.map(|store| &store.revision))
+}
+
+/// What is read of a Secret that is not ours: no value.
 #[derive(Deserialize)]
-struct Found {
+struct Shell {
     #[serde(rename = "type", default)]
     secret_type: String,
     #[serde(default)]
     immutable: bool,
+}
+
+/// What is read of a Secret that JASM made.
+#[derive(Deserialize)]
+struct Found {
     #[serde(default)]
     data: BTreeMap<String, ByteString>,
     metadata: Bookkeeping,

@@ -16,13 +16,14 @@ use trustplane_plan::{Kind, Meta, ObjectRef, Scope};
 use trustplane_process::metrics::Metrics;
 use trustplane_process::outside::Limit;
 use trustplane_sync_core::fetch::FetchError;
+use trustplane_sync_core::path::Home;
 use trustplane_sync_core::situation::StoreView;
 use trustplane_sync_core::state::SECRET;
 use trustplane_sync_providers::aws::{Aws, AwsSettings};
 use trustplane_sync_providers::file::Files;
 use trustplane_sync_providers::kubernetes::Kubernetes;
 use trustplane_sync_providers::mock::Written;
-use trustplane_sync_providers::{Opened, Opener, Provider};
+use trustplane_sync_providers::{Opened, Opener, Opening, Provider};
 
 const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
@@ -42,9 +43,15 @@ impl Configured {
             (None, None, Some(_)) => "file",
             (None, None, None) => "mock",
         };
+        let aws = from.aws_secrets_manager.as_ref();
+        let known = |text: &Option<String>| text.as_deref().map(Into::into);
         StoreView {
             provider,
             revision: self.revision.clone(),
+            home: Home {
+                region: aws.and_then(|aws| known(&aws.region)),
+                account: aws.and_then(|aws| known(&aws.account)),
+            },
         }
     }
 }
@@ -117,14 +124,18 @@ impl Opener for Doors {
     fn open<'a>(
         &'a self,
         store: &'a str,
+        revision: &'a str,
         before: Option<u64>,
-    ) -> BoxFuture<'a, Result<Option<Opened>, FetchError>> {
+    ) -> BoxFuture<'a, Result<Opening, FetchError>> {
         Box::pin(async move {
             let found = self.stores.get(&ObjectRef::new(None, store));
             let found = found.and_then(|found| found.value.clone());
             let Some(configured) = found else {
                 return Err(FetchError::NoStore);
             };
+            if *configured.revision != *revision {
+                return Ok(Opening::OtherRevision);
+            }
             let opened = self.open_door(store, &configured.spec, before).await;
             opened.map_err(|error| {
                 tracing::warn!(store, "the store cannot be opened: {error}");
@@ -142,7 +153,7 @@ impl Doors {
         name: &str,
         spec: &StoreSpec,
         before: Option<u64>,
-    ) -> Result<Option<Opened>, DoorError> {
+    ) -> Result<Opening, DoorError> {
         let limit = spec.limits.map(limit);
         let from = &spec.from;
         if let Some(aws) = &from.aws_secrets_manager {
@@ -170,7 +181,7 @@ impl Doors {
         aws: &AwsStore,
         limit: Option<Limit>,
         before: Option<u64>,
-    ) -> Result<Option<Opened>, DoorError> {
+    ) -> Result<Opening, DoorError> {
         let mut settings = AwsSettings::new(format!("aws-secretsmanager/{name}"));
         settings.limit = limit;
         settings.ca_bundle.clone_from(&aws.ca_bundle);
@@ -189,7 +200,7 @@ impl Doors {
             settings.keys(key("accessKeyId")?, key("secretAccessKey")?, token.transpose()?);
         }
         if before == Some(content) {
-            return Ok(None);
+            return Ok(Opening::Unchanged);
         }
         let provider = Aws::with(settings, &self.metrics).map_err(|error| wrong(error.to_string()))?;
         Ok(fresh(Arc::new(provider), content, before))
@@ -201,14 +212,14 @@ impl Doors {
         kubernetes: &KubernetesStore,
         limit: Option<Limit>,
         before: Option<u64>,
-    ) -> Result<Option<Opened>, DoorError> {
+    ) -> Result<Opening, DoorError> {
         let (client, watches, content) = match &kubernetes.kubeconfig {
             None => (self.client.clone(), self.watches.clone(), 0),
             Some(reference) => {
                 let secret = self.secret(&reference.secret_name).await?;
                 let content = hash(&secret);
                 if before == Some(content) {
-                    return Ok(None);
+                    return Ok(Opening::Unchanged);
                 }
                 let client = other_cluster(&secret, reference).await?;
                 let watches = Watches::new(client.clone(), Tuning::default(), &Metrics::new());
@@ -251,8 +262,12 @@ impl Doors {
 }
 
 /// What was opened, unless it rests on the same as before.
-fn fresh(provider: Arc<dyn Provider>, content: u64, before: Option<u64>) -> Option<Opened> {
-    (before != Some(content)).then_some(Opened { provider, content })
+fn fresh(provider: Arc<dyn Provider>, content: u64, before: Option<u64>) -> Opening {
+    if before == Some(content) {
+        Opening::Unchanged
+    } else {
+        Opening::Opened(Opened { provider, content })
+    }
 }
 
 fn limit(limits: Limits) -> Limit {

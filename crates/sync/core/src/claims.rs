@@ -1,8 +1,12 @@
 //! Who gets the Secret when several requests name it.
 //!
-//! Within one workload the newest pod speaks: a rollout that changes the path works. Between workloads the one that the
-//! Secret was made for keeps it; if that one is gone, or there is no Secret yet, the oldest wins. Requests that say `merge`
-//! share a Secret with others that say so too.
+//! Within one workload the newest template speaks: a rollout that changes the path works. Pods of one ReplicaSet, Job or revision
+//! have one template, so the oldest of them speaks for it, and a pod that only claims to be one of them changes nothing. Between
+//! workloads the one that the Secret was made for keeps it; if that one is gone, or there is no Secret yet, the oldest wins.
+//! Requests that say `merge` share a Secret with others that say so too.
+//!
+//! **Caveat**: a pod may make up a ReplicaSet, or a revision, and so pass for a rollout. The garbage collector deletes a pod whose
+//! owner does not exist. To tell at once would take the right to read ReplicaSets, Jobs and revisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +14,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::pod::Pod;
-use crate::request::Request;
+use crate::reason::{Problem, Reason};
+use crate::request::{Request, Source};
 
 /// A request of a pod for the Secret in question.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +26,37 @@ pub struct Claim<'a> {
     pub index: usize,
     /// The request.
     pub request: &'a Request,
+}
+
+/// What a pod asks for. The answer counts for this pod alone: a provider may give the service account of another pod something
+/// else, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    source: Source,
+    /// The uid of the pod, whose service account never changes.
+    pod: Arc<str>,
+}
+
+impl Claim<'_> {
+    /// What is asked of a provider because of this claim.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            source: self.request.source.clone(),
+            pod: self.pod.uid.clone(),
+        }
+    }
+
+    /// What is told when the request is denied: which request of the pod it is, and nothing of what exists.
+    pub fn denied(&self, text: &str) -> Problem {
+        let is_one_of_many = self.pod.asks.annotation.as_ref().as_ref();
+        let is_one_of_many = is_one_of_many.is_ok_and(|annotation| annotation.requests.len() > 1);
+        let place = match is_one_of_many {
+            true => format!("secrets[{}], ", self.index),
+            false => String::new(),
+        };
+        let text = format!("{place}secretName {}: {text}", self.request.secret_name);
+        Problem::lasting(Reason::PolicyDenied, text)
+    }
 }
 
 /// How a Secret is shared out.
@@ -55,27 +91,25 @@ pub fn claims<'a>(pods: &'a [Pod], secret: &str) -> Vec<Claim<'a>> {
 
 /// Shares a Secret out. `incumbent` is the workload that the live Secret was made for.
 pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> {
-    let mut workloads: BTreeMap<Arc<str>, Vec<Claim<'a>>> = BTreeMap::new();
+    let mut workloads: BTreeMap<String, Vec<Claim<'a>>> = BTreeMap::new();
     for claim in claims {
         workloads
-            .entry(claim.pod.workload.clone())
+            .entry(claim.pod.workload.identity())
             .or_default()
             .push(claim);
     }
     let mut ranked: Vec<Vec<Claim<'a>>> = workloads.into_values().collect();
-    for of_one in &mut ranked {
-        of_one.sort_by_key(|claim| (std::cmp::Reverse(age(claim)), claim.index));
-    }
+    ranked.iter_mut().for_each(|of_one| rank(of_one));
     // The oldest pod of a workload is its age; the name decides between twins.
     ranked.sort_by_key(|of_one| {
         let is_incumbent = of_one
             .first()
-            .is_some_and(|claim| Some(&*claim.pod.workload) == incumbent);
+            .is_some_and(|claim| Some(claim.pod.workload.identity().as_str()) == incumbent);
         (!is_incumbent, of_one.iter().map(age).min())
     });
     let mut shares = Shares::default();
     for of_one in ranked {
-        // The newest pod speaks for the workload, with all its requests for this Secret.
+        // The first pod speaks for the workload, with all its requests for this Secret.
         let speaker = of_one.first().map(|claim| claim.pod.uid.clone());
         let joins = |claim: &Claim<'_>| {
             claim.request.merge && shares.winners.iter().all(|winner| winner.request.merge)
@@ -111,6 +145,23 @@ pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> 
     shares
 }
 
+/// Puts the newest template of a workload first, and within it the oldest pod.
+fn rank(of_one: &mut [Claim<'_>]) {
+    let mut ages: BTreeMap<Arc<str>, (Timestamp, Arc<str>)> = BTreeMap::new();
+    for claim in of_one.iter() {
+        let oldest = ages.entry(template(claim)).or_insert_with(|| age(claim));
+        *oldest = age(claim).min(oldest.clone());
+    }
+    let of_template = |claim: &Claim<'_>| ages.get(&template(claim)).cloned();
+    of_one.sort_by_key(|claim| (std::cmp::Reverse(of_template(claim)), age(claim), claim.index));
+}
+
+/// What pods of one template have in common. A pod of which that is not known is one of its own.
+fn template(claim: &Claim<'_>) -> Arc<str> {
+    let Pod { workload, uid, .. } = claim.pod;
+    workload.template.clone().unwrap_or_else(|| uid.clone())
+}
+
 fn age(claim: &Claim<'_>) -> (Timestamp, Arc<str>) {
     (claim.pod.created, claim.pod.uid.clone())
 }
@@ -121,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::grammar;
-    use crate::pod::Asks;
+    use crate::pod::{Asks, Workload};
 
     fn pod(name: &str, workload: &str, second: i64, request: &str) -> Pod {
         Pod {
@@ -174,6 +225,57 @@ mod tests {
         assert_eq!(shared(&pods[1..], None), (texts(["old"]), vec![]));
     }
 
+    fn of(workload: Workload, pod: Pod) -> Pod {
+        Pod { workload, ..pod }
+    }
+
+    fn template(name: &str, uid: &str) -> Workload {
+        Workload {
+            template: Some(uid.into()),
+            ..name.into()
+        }
+    }
+
+    #[test]
+    fn a_pod_that_copies_a_replica_set_changes_nothing() {
+        let real = of(template("Deployment/a", "rs1"), pod("real", "", 10, "path: real"));
+        let forged = of(
+            template("Deployment/a", "rs1"),
+            pod("forged", "", 20, "path: forged"),
+        );
+        let pods = [forged, real.clone()];
+        assert_eq!(shared(&pods, Some("Deployment/a")).0, ["real"]);
+        // A rollout has another ReplicaSet, and speaks at once.
+        let next = of(template("Deployment/a", "rs2"), pod("next", "", 30, "path: next"));
+        assert_eq!(
+            shared(&[real.clone(), next], Some("Deployment/a")),
+            (texts(["next"]), vec![])
+        );
+    }
+
+    #[test]
+    fn a_controller_of_the_same_name_with_another_uid_is_another_workload() {
+        let controlled = |uid: &str| Workload {
+            uid: Some(uid.into()),
+            ..Workload::from("StatefulSet/db")
+        };
+        let pods = [
+            of(controlled("real"), pod("real", "", 30, "path: real")),
+            of(controlled("forged"), pod("forged", "", 10, "path: forged")),
+        ];
+        let (winners, losers) = shared(&pods, Some("StatefulSet/db real"));
+        assert_eq!((winners, losers), (texts(["real"]), texts(["forged"])));
+        // A rollout of a StatefulSet keeps the uid: the newest pod speaks.
+        let pods = [
+            of(controlled("real"), pod("old", "", 10, "path: old")),
+            of(controlled("real"), pod("new", "", 20, "path: new")),
+        ];
+        assert_eq!(
+            shared(&pods, Some("StatefulSet/db real")),
+            (texts(["new"]), vec![])
+        );
+    }
+
     #[test]
     fn between_workloads_the_oldest_wins_and_the_other_is_told() {
         let mut pods = vec![
@@ -203,6 +305,22 @@ mod tests {
             pod("b", "Deployment/b", 2, "path: p, keys: [x]"),
         ];
         assert_eq!(shared(&pods, None), (texts(["p"]), texts(["b"])));
+    }
+
+    #[test]
+    fn an_answer_for_one_pod_is_none_for_another() {
+        let pods = [
+            pod("a", "Deployment/a", 1, "path: p, keys: [x], merge: true"),
+            pod("b", "Deployment/b", 2, "path: p, keys: [y], merge: true"),
+        ];
+        let asked = |pods: &[Pod]| -> Vec<Asked> {
+            let shares = share(claims(pods, "s"), None);
+            shares.winners.iter().map(Claim::asked).collect()
+        };
+        let both = asked(&pods);
+        assert_eq!(both.len(), 2);
+        assert_ne!(both[0], both[1], "their service accounts may differ");
+        assert_eq!(asked(&pods[..1]), both[..1], "the next look asks the same");
     }
 
     #[test]

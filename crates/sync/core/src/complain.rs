@@ -1,38 +1,42 @@
 //! What to tell a pod about its annotation itself. Each thing is told once, not with every change of the pod.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use trustplane_plan::{ObjectRef, Plan, Step};
 
 use crate::pod::Pod;
+use crate::reason::Problem;
 
-/// What was told to a pod, so that it is not told again.
+/// What this process remembers of what it told a pod, so that the pod is not told again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
-    /// The pod.
-    pub pod: ObjectRef,
-    /// What was told, as a hash with the uid of the pod.
-    pub what: u64,
+pub enum Memory {
+    /// The pod was told this, as a hash with its uid.
+    Told(ObjectRef, u64),
+    /// Nothing else than this still holds.
+    Only(ObjectRef, BTreeSet<u64>),
 }
 
 /// What to tell. `told` is what this process has told the pod already.
-pub fn complain(pod: &Pod, told: Option<u64>) -> Plan<Told> {
+pub fn complain(pod: &Pod, told: &BTreeSet<u64>) -> Plan<Memory> {
     let problems = pod.asks.problems();
-    let mut hasher = DefaultHasher::new();
-    pod.uid.hash(&mut hasher);
-    for problem in &problems {
-        (problem.reason, &problem.text).hash(&mut hasher);
-    }
-    let what = hasher.finish();
+    let known = |problem: &Problem| {
+        let mut hasher = DefaultHasher::new();
+        (&pod.uid, problem.reason, &problem.text).hash(&mut hasher);
+        hasher.finish()
+    };
+    let all: BTreeSet<u64> = problems.iter().map(|problem| known(problem)).collect();
     let mut plan = Plan::default();
-    if told == Some(what) || (told.is_none() && problems.is_empty()) {
-        return plan;
+    if !told.is_subset(&all) {
+        plan.push(Step::Call(Memory::Only(pod.object.clone(), all)));
     }
     for problem in problems {
-        plan.push(Step::Tell(pod.note(problem.reason, &problem.text)));
+        let id = known(problem);
+        if !told.contains(&id) {
+            let note = pod.note(problem.reason, &problem.text);
+            plan.push(Step::TellOnce(note, Memory::Told(pod.object.clone(), id)));
+        }
     }
-    let pod = pod.object.clone();
-    plan.push(Step::Call(Told { pod, what }));
     plan
 }
 
@@ -43,6 +47,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::grammar;
     use crate::pod::Asks;
 
     fn pod(annotation: &str) -> Pod {
@@ -50,40 +55,65 @@ mod tests {
             object: ObjectRef::new(Some("shop"), "web"),
             uid: Arc::from("u"),
             created: Timestamp::UNIX_EPOCH,
-            workload: Arc::from("Pod/web"),
+            workload: "Pod/web".into(),
             service_account: None,
-            asks: Asks::read(annotation, None, &["mock"]),
+            asks: Asks {
+                annotation: Arc::new(grammar::parse(annotation, &["mock"])),
+                force: None,
+            },
         }
     }
 
     #[test]
     fn each_problem_is_told_once() {
         let bad = pod("{secrets: [{provider: mock, path: a, secretName: s}, {provider: x}, {}], color: red}");
-        let plan = complain(&bad, None);
-        let told: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
+        let plan = complain(&bad, &BTreeSet::new());
+        let said: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
         assert_eq!(
-            told[..3],
+            said,
             [
-                "tell Pod shop/web: ProviderUnsupported secrets[1].provider: is not supported; supported are mock",
+                "tell Pod shop/web: ProviderUnsupported secrets[1].provider: x is not supported; supported are mock",
                 "tell Pod shop/web: AnnotationInvalid secrets[2].provider: is required",
                 "tell Pod shop/web: AnnotationInvalid unknown fields are ignored: color",
             ]
         );
-        let Some(Step::Call(Told { what, .. })) = plan.steps.last() else {
-            panic!("{plan}")
-        };
-        assert!(complain(&bad, Some(*what)).is_empty());
+        let told: BTreeSet<u64> = plan.steps.iter().filter_map(remembered).collect();
+        assert!(complain(&bad, &told).is_empty());
+        let other = complain(&pod("{"), &told);
         assert_eq!(
-            complain(&pod("{"), Some(*what)).steps.len(),
+            other.steps.len(),
             2,
-            "another fault is news"
+            "another fault is news, and the old ones are over"
         );
         let good = pod("{provider: mock, path: a, secretName: s}");
-        assert!(complain(&good, None).is_empty());
+        assert!(complain(&good, &BTreeSet::new()).is_empty());
+        let over = Memory::Only(good.object.clone(), BTreeSet::new());
+        assert_eq!(complain(&good, &told).steps, [Step::Call(over)], "mended");
+    }
+
+    #[test]
+    fn a_problem_that_could_not_be_told_is_told_at_the_next_look() {
+        let bad = pod("{secrets: [{provider: x}, {}]}");
+        let plan = complain(&bad, &BTreeSet::new());
+        let first: BTreeSet<u64> = plan.steps.iter().take(1).filter_map(remembered).collect();
+        assert_eq!(complain(&bad, &first).steps, plan.steps[1..]);
+    }
+
+    fn remembered(step: &Step<Memory>) -> Option<u64> {
+        match step {
+            Step::TellOnce(_, Memory::Told(_, id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn pod_with_a_bomb_of_aliases_is_told_the_rule() {
+        let bomb = format!("x: [&a \"{}\"{}]", "CANARY".repeat(8900), ",*a".repeat(4000));
+        assert!((65_000..=65_536).contains(&bomb.len()));
+        let plan = complain(&pod(&bomb), &BTreeSet::new());
         assert_eq!(
-            complain(&good, Some(*what)).steps.len(),
-            1,
-            "mended: nothing to tell, but to remember"
+            plan.steps[0].to_string(),
+            "tell Pod shop/web: AnnotationInvalid the annotation must not have YAML anchors or aliases (line 1, column 8)"
         );
     }
 }

@@ -1,7 +1,8 @@
 //! What to do about a Secret: a pure function.
 
+mod notes;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,29 +11,32 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value as Json};
 use trustplane_plan::{
-    Conflicts, Convergence, Delete, Fingerprinter, Manifest, Meta, ObjectRef, Ownership, Plan, Propagation,
-    Step, Target, converge,
+    Conflicts, Convergence, Delete, FINGERPRINT, Fingerprinter, Manifest, Meta, ObjectRef, Ownership, Plan,
+    Propagation, Step, Target, converge,
 };
+
+use notes::{TELL_AGAIN, hash};
 
 use crate::adopt::may_adopt;
 use crate::beat::{Beat, until};
-use crate::claims::Claim;
+use crate::claims::{Asked, Claim};
 use crate::data::Data;
 use crate::fetch::{FetchError, Fetched, Lease};
 use crate::reason::{Problem, Reason, Retry};
-use crate::request::{OnMissing, Source};
+use crate::request::{OnMissing, SourceKeys};
 use crate::shape::{Shaped, key_missing, shape};
-use crate::situation::{Assessment, Cause, Live, Record, Settings, Situation, assess};
+use crate::situation::{Assessment, Basis, Cause, Live, Owed, Record, Settings, Situation, Stranger, assess};
 use crate::state::{
     self, LEASE, Leased, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION,
 };
 
-/// How often a Secret of somebody else is looked at again: nothing tells us when it goes.
-const TAKEN: Duration = Duration::from_secs(5 * 60);
+/// How often a Secret of somebody else is looked at again that has a name which a pod wants: nothing tells us when it goes or its
+/// owner consents, because only Secrets with our label are watched.
+const CONTESTED: Duration = Duration::from_secs(8);
+/// All contested Secrets together are read at most once in this time, however many there are.
+const CONTESTED_EACH: Duration = Duration::from_millis(100);
 /// How far the beats of a path are apart while its provider is not well.
 const OUTAGE: Duration = Duration::from_secs(15);
-/// What lasts is told again after this time: events do not live for ever.
-const TELL_AGAIN: SignedDuration = SignedDuration::from_mins(30);
 
 /// Everything that a decision about a Secret rests on.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ pub struct Input {
     /// What was known before.
     pub situation: Situation,
     /// What providers said, if they were asked.
-    pub answers: BTreeMap<Source, Result<Arc<Fetched>, FetchError>>,
+    pub answers: BTreeMap<Asked, Result<Arc<Fetched>, FetchError>>,
     /// What JASM put into a Secret of its own, if it has to be compared.
     pub inherited: Option<Inherited>,
 }
@@ -63,6 +67,17 @@ pub enum Action {
     Inherit(Box<Meta>, Vec<Json>),
     /// The Secret is in its place: should it be missing one day, somebody has deleted it.
     Placed(ObjectRef),
+    /// These pods are still to be told what has just happened.
+    Owe(ObjectRef, BTreeMap<u64, Owed>),
+    /// A pod was told something about the Secret.
+    Told {
+        /// The Secret.
+        secret: ObjectRef,
+        /// What was told, by a hash of it.
+        id: u64,
+        /// When.
+        at: Timestamp,
+    },
     /// Nobody wants the Secret any more.
     Forget(ObjectRef),
 }
@@ -76,6 +91,7 @@ pub fn decide(input: &Input, settings: &Settings, fingerprinter: &Fingerprinter)
         settings,
         record: situation.record.clone(),
         told: BTreeMap::new(),
+        owed: BTreeMap::new(),
         plan: Plan::default(),
     };
     decision.plan.look_again = assessment.look_again;
@@ -89,8 +105,8 @@ pub fn decide(input: &Input, settings: &Settings, fingerprinter: &Fingerprinter)
         }
         return decision.end();
     }
-    decision.record.placed |= matches!(situation.live, Live::Ours(_));
     decision.record.taken = matches!(situation.live, Live::Foreign(_));
+    decision.recognise(&assessment);
     match assessment.cause {
         None => decision.rest(&assessment),
         Some(cause) => decision.sync(&assessment, cause, input, fingerprinter),
@@ -103,6 +119,7 @@ struct Decision<'a> {
     settings: &'a Settings,
     record: Record,
     told: BTreeMap<u64, Timestamp>,
+    owed: BTreeMap<u64, Owed>,
     plan: Plan<Action>,
 }
 
@@ -110,7 +127,7 @@ impl Decision<'_> {
     /// Tells those that get nothing.
     fn refuse(&mut self, assessment: &Assessment<'_>) {
         for (claim, problem) in assessment.refused.iter().chain(&assessment.warned) {
-            self.tell(claim, problem);
+            self.tell(claim, problem, Basis::Judged);
         }
         let Some(winner) = assessment.shares.winners.first() else {
             return;
@@ -122,30 +139,55 @@ impl Decision<'_> {
         );
         let problem = Problem::lasting(Reason::SecretConflict, text);
         for claim in &assessment.shares.losers {
-            self.tell(claim, &problem);
+            self.tell(claim, &problem, Basis::Judged);
+        }
+    }
+
+    /// Remembers what a Secret of ours was when nobody had touched it.
+    fn recognise(&mut self, assessment: &Assessment<'_>) {
+        let Live::Ours(live) = &self.situation.live else {
+            return;
+        };
+        self.record.placed = true;
+        if self.record.fingerprint.is_none() || !assessment.is_touched(live) {
+            self.record.fingerprint = live.annotations.get(FINGERPRINT).cloned();
         }
     }
 
     /// Nobody has to be asked.
     fn rest(&mut self, assessment: &Assessment<'_>) {
-        if let Live::Foreign(stranger) = &self.situation.live {
-            let name = self.situation.secret.name();
-            let why = may_adopt(stranger, &assessment.shares.winners)
-                .err()
-                .unwrap_or_default();
-            let problem = Problem::lasting(
-                Reason::SecretConflict,
-                format!("Secret {name} exists and is not ours: {why}"),
-            );
-            self.tell_all(&assessment.shares.served, &problem);
-            self.plan.look_again_in(TAKEN);
+        match &self.situation.live {
+            Live::Foreign(stranger) => self.stand_back(assessment, stranger),
+            Live::Ours(live) if !live.is_terminating() && self.record.failures == 0 => {
+                let provider = live.labels.get(PROVIDER).map_or("", String::as_str);
+                let text = self.synced(assessment, "synced", provider);
+                self.greet(&assessment.shares.served, &text);
+            }
+            _ => {}
         }
-        // Nothing was looked at anew, so what was told still holds.
+        // Nothing was looked at anew, so what was told still holds, and so does what was to be told.
+        self.remind(&assessment.shares.served, &[Basis::Asked, Basis::Happened]);
         for (id, at) in &self.record.told {
             if self.situation.looked.duration_since(*at) < TELL_AGAIN {
                 self.told.entry(*id).or_insert(*at);
             }
         }
+    }
+
+    /// Somebody else's Secret has the name.
+    fn stand_back(&mut self, assessment: &Assessment<'_>, stranger: &Stranger) {
+        let name = self.situation.secret.name();
+        let why = may_adopt(self.situation, stranger, &assessment.shares.winners)
+            .err()
+            .unwrap_or_default();
+        let problem = Problem::lasting(
+            Reason::SecretConflict,
+            format!("Secret {name} exists and is not ours: {why}"),
+        );
+        self.tell_all(&assessment.shares.served, &problem, Basis::Judged);
+        let count = u32::try_from(self.situation.contested).unwrap_or(u32::MAX);
+        let pause = CONTESTED_EACH.saturating_mul(count).max(CONTESTED);
+        self.plan.look_again_in(pause);
     }
 
     fn sync(
@@ -169,7 +211,7 @@ impl Decision<'_> {
         let mut made = Made::default();
         for claim in &assessment.shares.winners {
             let request = claim.request;
-            let fetched = match input.answers.get(&request.source) {
+            let fetched = match input.answers.get(&claim.asked()) {
                 Some(Ok(fetched)) => fetched,
                 Some(Err(error)) => {
                     return Err(Failure {
@@ -186,13 +228,17 @@ impl Decision<'_> {
                     return Err(error.problem(&request.source).into());
                 }
             };
-            let Shaped { data, missing } = shape(&fetched.payload, &request.shape, &request.secret_type)?;
+            let Shaped {
+                data,
+                missing,
+                sources,
+            } = shape(&fetched.payload, &request.shape, &request.secret_type)?;
             let allowance = self.situation.judge(claim)?;
-            let permitted = allowance.permit(data.keys().map(String::as_str));
+            let keys = SourceKeys::These(sources.iter().map(String::as_str).collect());
             // The keys may change, and so may the policies.
-            permitted.map_err(|problem| Problem {
+            allowance.permit(&keys).map_err(|problem| Problem {
                 retry: Retry::Slow,
-                ..problem
+                ..claim.denied(&problem.text)
             })?;
             made.missing.extend(missing);
             made.providers.insert(fetched.provider);
@@ -217,12 +263,14 @@ impl Decision<'_> {
         self.record.failing_since = None;
         self.record.retry_at = None;
         let served = &assessment.shares.served;
+        let from = made.providers.iter().copied().collect::<Vec<_>>().join(", ");
         if !made.missing.is_empty() {
-            self.tell_all(served, &key_missing(&made.missing));
+            self.tell_all(served, &key_missing(&made.missing), Basis::Asked);
         }
         if let Some(inherited) = &input.inherited {
             // JASM's own Secret with the same content is left as it is.
             if inherited.data == made.data {
+                self.greet(served, &self.synced(assessment, "synced", &from));
                 return;
             }
             if let (Live::Ours(live), Some(fields)) = (&self.situation.live, &inherited.managed_fields) {
@@ -243,24 +291,32 @@ impl Decision<'_> {
             conflicts: Conflicts::Force,
         };
         let wish = self.wish(assessment, &made);
-        if let Convergence::Write(apply) = converge(wish, live, &ownership, fingerprinter) {
-            self.plan.push(Step::Apply(apply));
-            if !self.record.placed {
-                self.plan
-                    .push(Step::Call(Action::Placed(self.situation.secret.clone())));
+        match converge(wish, live, &ownership, fingerprinter) {
+            Convergence::Write(apply) => {
+                let same = apply.manifest.annotated(FINGERPRINT) == self.record.fingerprint.as_deref();
+                self.plan.push(Step::Apply(apply));
+                if !self.record.placed {
+                    self.plan
+                        .push(Step::Call(Action::Placed(self.situation.secret.clone())));
+                }
+                // What the provider has changed meanwhile is not put back.
+                let (reason, verb) = match cause {
+                    Cause::Drift | Cause::Deleted if same => (Reason::SecretRestored, "restored"),
+                    _ => (Reason::SecretSyncSuccess, "synced"),
+                };
+                self.announce(served, reason, &self.synced(assessment, verb, &from));
             }
-            let (reason, verb) = match cause {
-                Cause::Drift | Cause::Deleted => (Reason::SecretRestored, "restored"),
-                _ => (Reason::SecretSyncSuccess, "synced"),
-            };
-            let from = made.providers.iter().copied().collect::<Vec<_>>().join(", ");
-            let text = format!(
-                "Secret {} {verb} from {from} path {}",
-                self.situation.secret.name(),
-                paths(assessment)
-            );
-            self.announce(served, reason, &text);
+            Convergence::Settled => {
+                self.greet(served, &self.synced(assessment, "synced", &from));
+                self.remind(served, &[Basis::Happened]);
+            }
+            Convergence::Foreign { .. } | Convergence::Terminating => {}
         }
+    }
+
+    fn synced(&self, assessment: &Assessment<'_>, verb: &str, from: &str) -> String {
+        let name = self.situation.secret.name();
+        format!("Secret {name} {verb} from {from} path {}", paths(assessment))
     }
 
     fn wish(&self, assessment: &Assessment<'_>, made: &Made) -> Manifest {
@@ -272,15 +328,20 @@ impl Decision<'_> {
             .collect();
         let winner = assessment.shares.winners.first();
         let secret_type = winner.map_or("Opaque", |winner| winner.request.secret_type.as_str());
-        let workload = winner.map_or("", |winner| &*winner.pod.workload);
+        let workload = winner.map(|winner| winner.pod.workload.identity());
+        let created = match &self.situation.live {
+            Live::Absent => true,
+            Live::Ours(live) => state::is_our_creation(live),
+            Live::Foreign(_) => false,
+        };
         let mut wish = Manifest::new(SECRET, secret.namespace(), secret.name())
             .with("type", secret_type.into())
             .with("data", Json::Object(encoded))
             .annotation(SOURCE_PATH, &paths(assessment))
-            .annotation(REQUESTED_BY, workload)
+            .annotation(REQUESTED_BY, &workload.unwrap_or_default())
             .annotation(
                 STATE,
-                &state::state(&assessment.request, &made.data, !made.leases.is_empty()),
+                &state::state(&assessment.request, &made.data, created, !made.leases.is_empty()),
             )
             .stamp(
                 SYNCED_AT,
@@ -326,8 +387,9 @@ impl Decision<'_> {
             .winners
             .iter()
             .all(|winner| winner.request.optional);
+        self.remind(&assessment.shares.served, &[Basis::Happened]);
         if !(failure.missing && is_optional) {
-            self.tell_all(&assessment.shares.served, &failure.problem);
+            self.tell_all(&assessment.shares.served, &failure.problem, Basis::Asked);
         }
         let deletes = |claim: &Claim<'_>| claim.request.on_missing == OnMissing::Delete;
         if failure.missing && assessment.shares.winners.iter().all(deletes) {
@@ -335,12 +397,12 @@ impl Decision<'_> {
         }
     }
 
-    /// Deletes the Secret if it is one that we made.
+    /// Deletes the Secret if it is one that we created: one that was taken over stays.
     fn delete(&mut self, assessment: &Assessment<'_>) {
         let Live::Ours(live) = &self.situation.live else {
             return;
         };
-        if live.is_terminating() || !live.annotations.contains_key(STATE) {
+        if live.is_terminating() || !state::is_our_creation(live) {
             return;
         }
         self.plan.push(Step::Delete(Delete {
@@ -360,36 +422,9 @@ impl Decision<'_> {
         self.announce(&assessment.shares.served, Reason::SecretSyncSuccess, &text);
     }
 
-    fn tell_all(&mut self, claims: &[Claim<'_>], problem: &Problem) {
-        for claim in by_pod(claims) {
-            self.tell(claim, problem);
-        }
-    }
-
-    /// Tells something that lasts, unless it was told not long ago.
-    fn tell(&mut self, claim: &Claim<'_>, problem: &Problem) {
-        let mut hasher = DefaultHasher::new();
-        (&claim.pod.uid, claim.index, problem.reason, &problem.text).hash(&mut hasher);
-        let id = hasher.finish();
-        let recent = |at: &Timestamp| self.situation.looked.duration_since(*at) < TELL_AGAIN;
-        if let Some(at) = self.record.told.get(&id).filter(|at| recent(at)) {
-            self.told.insert(id, *at);
-            return;
-        }
-        self.told.insert(id, self.situation.looked);
-        self.plan
-            .push(Step::Tell(claim.pod.note(problem.reason, &problem.text)));
-    }
-
-    /// Tells something that has just happened.
-    fn announce(&mut self, claims: &[Claim<'_>], reason: Reason, text: &str) {
-        for claim in by_pod(claims) {
-            self.plan.push(Step::Tell(claim.pod.note(reason, text)));
-        }
-    }
-
     fn end(mut self) -> Plan<Action> {
         self.record.told = self.told;
+        self.record.owed = self.owed;
         if self.record != self.situation.record {
             let remember = Action::Remember(self.situation.secret.clone(), Box::new(self.record));
             // First, so that a write that fails does not make us forget that we asked.
@@ -435,20 +470,16 @@ fn paths(assessment: &Assessment<'_>) -> String {
     paths.join(", ")
 }
 
-/// One claim of each pod.
-fn by_pod<'a, 'b>(claims: &'b [Claim<'a>]) -> impl Iterator<Item = &'b Claim<'a>> {
-    let mut seen = BTreeSet::new();
-    claims
-        .iter()
-        .filter(move |claim| seen.insert(claim.pod.uid.clone()))
-}
-
 /// Between 0.8 and 1.2, the same for the same Secret and try: what failed together does not come back together.
 fn jitter(secret: &ObjectRef, earlier: u32) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    (secret, earlier).hash(&mut hasher);
-    0.8 + 0.4 * f64::from((hasher.finish() >> 32) as u32) / f64::from(u32::MAX)
+    0.8 + 0.4 * f64::from((hash(&(secret, earlier)) >> 32) as u32) / f64::from(u32::MAX)
 }
+
+#[cfg(test)]
+mod conflicts;
+
+#[cfg(test)]
+mod denials;
 
 #[cfg(test)]
 mod leases;

@@ -1,12 +1,46 @@
 //! Reads YAML (and so JSON) that a stranger wrote, within limits, into a small tree. Scalars keep their text: what a number
 //! or a date means is for the reader of the field to say.
+//!
+//! # Memory
+//!
+//! **Guarantee.** A document of `n` bytes holds at most [`most_memory`]`(n)` = 4 × `n` + 64 KiB, whatever is in it. Counted are
+//! the capacities of all buffers that the reader keeps: the tree (8 bytes for each value, in blocks that never move), the text of
+//! scalars that are not in the source as they stand (escapes, folded lines), and the list of anchors. Each is charged before it
+//! is allocated, and a document that needs more is refused.
+//!
+//! - Scalars point into the source. An alias points to its anchor: nothing is copied for it. What aliases would repeat if they
+//!   were written out is charged in bytes, against a bound of the same size, so that a reader may write them out.
+//!
+//! The YAML parser has buffers of its own while it runs: the scalar that it unescapes (at most three times its source while the
+//! buffer grows), and the tokens of one possible key. A key has at most [`Limits::key`] characters, so that queue does not grow with
+//! the document; measured with a counting allocator it stays below 350 KiB. What the parser would keep without bound is refused
+//! before the parser sees it: directives for tags, and long runs of blanks, which it copies several times.
+
+mod build;
+mod tape;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
-use granit_parser::{Event, Parser, ScalarStyle};
+use granit_parser::Parser;
+
+use build::Builder;
+pub use tape::{Content, Document, Items, Node, Pairs};
 
 const CONTROL: &str = "must not hold control characters";
+const TAGS: &str = "must not have YAML tags";
+/// The longest run of blanks and line breaks.
+const MOST_BLANKS: usize = 16 * 1024;
+/// A document may need this many times its own size.
+const MEMORY_FACTOR: usize = 4;
+/// What a document may need beyond that, so that no small one is refused.
+const MEMORY_BASE: usize = 64 * 1024;
+
+/// The most bytes of memory that a document of this many bytes may need.
+pub const fn most_memory(bytes: usize) -> usize {
+    bytes.saturating_mul(MEMORY_FACTOR).saturating_add(MEMORY_BASE)
+}
 
 /// How much a document may hold.
 #[derive(Debug, Clone, Copy)]
@@ -15,48 +49,14 @@ pub struct Limits {
     pub bytes: usize,
     /// Maps and lists within each other.
     pub depth: usize,
-    /// Scalars, maps and lists in all, those that aliases repeat included.
+    /// Scalars, maps and lists in all.
     pub nodes: usize,
-}
-
-/// One node of a document.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Node {
-    /// Nothing, or `null`, or `~`.
-    Null,
-    /// A text; `plain` if it stood there without quotes, so that it may be meant as a number or a truth value.
-    Scalar {
-        /// The text.
-        text: String,
-        /// Whether it had no quotes.
-        plain: bool,
-    },
-    /// A list.
-    List(Vec<Node>),
-    /// A map, in the order of the text. No key is there twice.
-    Map(Vec<(String, Node)>),
-}
-
-impl Node {
-    /// What it is, for messages.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Null => "nothing",
-            Self::Scalar { .. } => "a scalar",
-            Self::List(_) => "a list",
-            Self::Map(_) => "a map",
-        }
-    }
-
-    /// Whether it counts as not given: nothing, or an empty collection.
-    pub fn is_absent(&self) -> bool {
-        match self {
-            Self::Null => true,
-            Self::Scalar { .. } => false,
-            Self::List(items) => items.is_empty(),
-            Self::Map(fields) => fields.is_empty(),
-        }
-    }
+    /// Bytes of one scalar.
+    pub scalar: usize,
+    /// Characters of one key.
+    pub key: usize,
+    /// Anchors; with none, aliases are refused as well.
+    pub anchors: usize,
 }
 
 /// Why a document cannot be read. It names the rule and the line, never the text.
@@ -69,26 +69,28 @@ pub struct DocumentError {
 }
 
 /// Reads the first document of a text.
-pub fn read(text: &str, limits: &Limits) -> Result<Node, DocumentError> {
+pub fn read<'t>(text: &'t str, limits: &Limits) -> Result<Document<'t>, DocumentError> {
     let start = Place { line: 1, column: 1 };
     if text.len() > limits.bytes {
         return Err(start.error(format!("must not be longer than {} bytes", limits.bytes)));
     }
     if let Some(line) = text.lines().position(|line| line.chars().any(is_forbidden)) {
-        let place = Place {
-            line: line + 1,
-            column: 1,
-        };
-        return Err(place.error(CONTROL));
+        return Err(Place::of_line(line).error(CONTROL));
     }
-    let mut builder = Builder {
-        limits,
-        nodes: 0,
-        open: Vec::new(),
-        anchors: BTreeMap::new(),
-        done: None,
+    if let Some(line) = head(text).position(|line| line.starts_with("%TAG")) {
+        return Err(Place::of_line(line).error(TAGS));
+    }
+    if let Some(offset) = blanks(text) {
+        let rule = format!("must not have more than {MOST_BLANKS} blanks in a row");
+        return Err(Place::of_offset(text, offset).error(rule));
+    }
+    let options = granit_parser::options! {
+        simple_key_max_lookahead: limits.key,
+        emit_unresolved_aliases: true,
+        emit_comments: false,
     };
-    for next in Parser::new_from_str(text) {
+    let mut builder = Builder::new(text, limits);
+    for next in Parser::new_from_str_with_options(text, options) {
         // The parser's own words may quote the text, so there is one word for all of them.
         let (event, span) = next.map_err(|error| Place::of(error.marker()).error("is not valid YAML"))?;
         let place = Place::of(&span.start);
@@ -96,7 +98,26 @@ pub fn read(text: &str, limits: &Limits) -> Result<Node, DocumentError> {
             break;
         }
     }
-    Ok(builder.done.unwrap_or(Node::Null))
+    Ok(builder.end())
+}
+
+/// The lines before the first document, where directives can be.
+fn head(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .take_while(|line| line.trim().is_empty() || line.starts_with(['%', '#']))
+}
+
+/// Where a run of blanks begins that is too long.
+fn blanks(text: &str) -> Option<usize> {
+    let mut start = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if !byte.is_ascii_whitespace() {
+            start = at + 1;
+        } else if at - start >= MOST_BLANKS {
+            return Some(start);
+        }
+    }
+    None
 }
 
 /// Tab and line breaks are part of any text; the rest of the control characters is a trick or a mistake.
@@ -118,168 +139,28 @@ impl Place {
         }
     }
 
+    fn of_line(index: usize) -> Self {
+        Self {
+            line: index + 1,
+            column: 1,
+        }
+    }
+
+    /// Where in a text this many bytes of it end.
+    fn of_offset(text: &str, offset: usize) -> Self {
+        let before = text.get(..offset).unwrap_or_default();
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+        }
+    }
+
     fn error(self, rule: impl Into<Cow<'static, str>>) -> DocumentError {
         DocumentError {
             rule: rule.into(),
             line: self.line,
             column: self.column,
         }
-    }
-}
-
-/// A collection that has not ended yet.
-enum Open {
-    List {
-        items: Vec<Node>,
-        anchor: usize,
-    },
-    Map {
-        fields: Vec<(String, Node)>,
-        seen: BTreeSet<String>,
-        key: Option<String>,
-        anchor: usize,
-    },
-}
-
-struct Builder<'a> {
-    limits: &'a Limits,
-    nodes: usize,
-    open: Vec<Open>,
-    anchors: BTreeMap<usize, (Node, usize)>,
-    done: Option<Node>,
-}
-
-impl Builder<'_> {
-    /// Takes one event; true when the first document has ended.
-    fn take(&mut self, event: Event<'_>, place: Place) -> Result<bool, DocumentError> {
-        match event {
-            Event::Scalar(text, style, anchor, tag) => {
-                self.count(1, place)?;
-                refuse(tag.is_some(), place)?;
-                // An escape can make what the text itself must not hold.
-                if text.chars().any(is_forbidden) {
-                    return Err(place.error(CONTROL));
-                }
-                let node = scalar(text.into_owned(), style);
-                self.remember(anchor, &node, 1);
-                self.put(node, place)?;
-            }
-            Event::SequenceStart(_, anchor, tag) => {
-                refuse(tag.is_some(), place)?;
-                self.enter(
-                    Open::List {
-                        items: Vec::new(),
-                        anchor,
-                    },
-                    place,
-                )?;
-            }
-            Event::MappingStart(_, anchor, tag) => {
-                refuse(tag.is_some(), place)?;
-                let open = Open::Map {
-                    fields: Vec::new(),
-                    seen: BTreeSet::new(),
-                    key: None,
-                    anchor,
-                };
-                self.enter(open, place)?;
-            }
-            Event::SequenceEnd | Event::MappingEnd => self.leave(place)?,
-            Event::Alias(id) => {
-                // An anchor that is still open would hold itself.
-                let (node, size) = self
-                    .anchors
-                    .get(&id)
-                    .cloned()
-                    .ok_or_else(|| place.error("must not refer to what it is a part of"))?;
-                self.count(size, place)?;
-                self.put(node, place)?;
-            }
-            Event::DocumentEnd => return Ok(true),
-            _ => {}
-        }
-        Ok(false)
-    }
-
-    fn count(&mut self, nodes: usize, place: Place) -> Result<(), DocumentError> {
-        self.nodes = self.nodes.saturating_add(nodes);
-        if self.nodes > self.limits.nodes {
-            return Err(place.error(format!("must not hold more than {} values", self.limits.nodes)));
-        }
-        Ok(())
-    }
-
-    fn remember(&mut self, anchor: usize, node: &Node, size: usize) {
-        if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), size));
-        }
-    }
-
-    fn enter(&mut self, open: Open, place: Place) -> Result<(), DocumentError> {
-        self.count(1, place)?;
-        if self.open.len() >= self.limits.depth {
-            return Err(place.error(format!("must not nest deeper than {}", self.limits.depth)));
-        }
-        if matches!(self.open.last(), Some(Open::Map { key: None, .. })) {
-            return Err(place.error("must not use a collection as a key"));
-        }
-        self.open.push(open);
-        Ok(())
-    }
-
-    fn leave(&mut self, place: Place) -> Result<(), DocumentError> {
-        let (node, anchor) = match self.open.pop() {
-            Some(Open::List { items, anchor }) => (Node::List(items), anchor),
-            Some(Open::Map { fields, anchor, .. }) => (Node::Map(fields), anchor),
-            None => return Ok(()),
-        };
-        let size = size(&node);
-        self.remember(anchor, &node, size);
-        self.put(node, place)
-    }
-
-    fn put(&mut self, node: Node, place: Place) -> Result<(), DocumentError> {
-        match self.open.last_mut() {
-            None => self.done = Some(node),
-            Some(Open::List { items, .. }) => items.push(node),
-            Some(Open::Map {
-                fields, seen, key, ..
-            }) => match key.take() {
-                Some(name) => fields.push((name, node)),
-                None => {
-                    let Node::Scalar { text, .. } = node else {
-                        return Err(place.error("must not use a collection or nothing as a key"));
-                    };
-                    if !seen.insert(text.clone()) {
-                        return Err(place.error("must not have the same key twice"));
-                    }
-                    *key = Some(text);
-                }
-            },
-        }
-        Ok(())
-    }
-}
-
-fn refuse(tagged: bool, place: Place) -> Result<(), DocumentError> {
-    if tagged {
-        return Err(place.error("must not have YAML tags"));
-    }
-    Ok(())
-}
-
-fn scalar(text: String, style: ScalarStyle) -> Node {
-    let plain = style == ScalarStyle::Plain;
-    if plain && matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL") {
-        return Node::Null;
-    }
-    Node::Scalar { text, plain }
-}
-
-fn size(node: &Node) -> usize {
-    match node {
-        Node::Null | Node::Scalar { .. } => 1,
-        Node::List(items) => 1 + items.iter().map(size).sum::<usize>(),
-        Node::Map(fields) => 1 + fields.iter().map(|(_, node)| 1 + size(node)).sum::<usize>(),
     }
 }

@@ -1,5 +1,6 @@
 //! What a provider answers.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::data::Payload;
@@ -72,12 +73,58 @@ pub enum FetchError {
     /// There is no such store, or it is not for this namespace.
     #[error("there is no such store for this namespace")]
     NoStore,
+    /// One of the others, and what the provider calls it.
+    #[error("{error} ({code})")]
+    Coded {
+        /// What it means.
+        error: Box<FetchError>,
+        /// The provider's name for it, such as `ResourceNotFoundException`.
+        code: ErrorCode,
+    },
+}
+
+/// A provider's name for an error: a word. What is more than a word may hold anything, so it is no code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorCode(Box<str>);
+
+impl ErrorCode {
+    /// The longest code.
+    const LONGEST: usize = 64;
+
+    /// Takes a word: letters alone.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_word =
+            (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphabetic());
+        is_word.then(|| Self(text.into()))
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 impl FetchError {
+    /// The same error with what the provider calls it, if that is a code.
+    #[must_use]
+    pub fn with_code(self, code: &str) -> Self {
+        match ErrorCode::parse(code) {
+            Some(code) => Self::Coded {
+                error: Box::new(self),
+                code,
+            },
+            None => self,
+        }
+    }
+
     /// What to tell the people of the pod.
     pub fn problem(&self, source: &Source) -> Problem {
         let (reason, retry) = match self {
+            Self::Coded { error, .. } => {
+                let Problem { reason, retry, .. } = error.problem(source);
+                (reason, retry)
+            }
             Self::NotFound | Self::NotOffered => (Reason::SecretFetchFailed, Retry::Soon),
             Self::Denied { .. } | Self::Invalid { .. } => (Reason::SecretFetchFailed, Retry::Slow),
             Self::NoStore => (Reason::ProviderUnsupported, Retry::Slow),
@@ -99,7 +146,10 @@ impl FetchError {
 
     /// Whether the secret is gone, as far as the namespace is concerned.
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::NotFound | Self::NotOffered)
+        match self {
+            Self::Coded { error, .. } => error.is_missing(),
+            other => matches!(other, Self::NotFound | Self::NotOffered),
+        }
     }
 
     /// How long the provider wants to be left alone.
@@ -107,7 +157,48 @@ impl FetchError {
         match self {
             Self::Throttled { retry_after } => *retry_after,
             Self::OverQuota { retry_after } => Some(*retry_after),
+            Self::Coded { error, .. } => error.retry_after(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_told_and_changes_nothing_else() {
+        let source = Source {
+            provider: Some("aws-secretsmanager".to_owned()),
+            store: None,
+            path: "prod/db".to_owned(),
+            version: None,
+        };
+        let retry_after = Some(Duration::from_secs(9));
+        let coded = FetchError::NotFound.with_code("ResourceNotFoundException");
+        let (plain, told) = (FetchError::NotFound.problem(&source), coded.problem(&source));
+        assert_eq!((told.reason, told.retry), (plain.reason, plain.retry));
+        assert_eq!(
+            told.text,
+            "failed to fetch prod/db from aws-secretsmanager: it does not exist (ResourceNotFoundException)"
+        );
+        assert!(coded.is_missing());
+        let throttled = FetchError::Throttled { retry_after }.with_code("ThrottlingException");
+        assert_eq!(throttled.retry_after(), retry_after);
+        assert!(!throttled.is_missing());
+    }
+
+    #[test]
+    fn what_is_no_word_is_no_code() {
+        let long = "a".repeat(65);
+        for odd in ["", "a b", "hunter2", "a:b", "ä", "a\n", &long] {
+            assert_eq!(
+                FetchError::NotFound.with_code(odd),
+                FetchError::NotFound,
+                "{odd:?}"
+            );
+        }
+        assert!(ErrorCode::parse(&long[1..]).is_some());
     }
 }

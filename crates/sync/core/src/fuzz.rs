@@ -3,14 +3,18 @@
 
 use std::sync::Arc;
 
+use strum::IntoEnumIterator;
 use trustplane_api::sync::{Effect, PolicySpec, Rule};
 
+use crate::data::{Payload, Value};
+use crate::formats::MOST_FIELDS;
 use crate::grammar::{self, LONGEST_PATH, MOST_REQUESTS};
 use crate::name::SecretName;
 use crate::path::CanonicalPath;
 use crate::policy::{Policy, Requester, Rules};
 use crate::reason::Problem;
-use crate::request::Request;
+use crate::request::{Format, Request};
+use crate::shape::shape;
 
 const PROVIDERS: [&str; 2] = ["aws-secretsmanager", "mock"];
 
@@ -29,6 +33,23 @@ pub fn annotation(bytes: &[u8]) {
         match request {
             Ok(request) => is_within_limits(request),
             Err(problem) => is_presentable(problem),
+        }
+    }
+}
+
+/// The content of a secret: whatever it is, what comes of it is within all limits, or what is told fits into an event.
+pub fn content(bytes: &[u8]) {
+    let payload = Payload::Bytes(Value::new(bytes));
+    for format in Format::iter() {
+        let fields = serde_json::json!({"provider": "mock", "path": "a", "secretName": "s", "format": <&str>::from(format)});
+        let request = only_request(&fields.to_string());
+        assert!(request.is_some(), "{format:?} is a format");
+        let Some(request) = request else {
+            return;
+        };
+        match shape(&payload, &request.shape, &request.secret_type) {
+            Ok(shaped) => assert!(shaped.data.len() <= MOST_FIELDS, "{} keys", shaped.data.len()),
+            Err(problem) => is_presentable(&problem),
         }
     }
 }
@@ -74,9 +95,13 @@ pub fn policy(bytes: &[u8]) {
         let all: Vec<_> = effects.iter().map(of).collect();
         Rules::of(&all, namespace, None)
     };
-    let allowed = policies(&[Effect::Allow]).judge(requester, &request);
-    assert!(policies(&[Effect::Deny]).judge(requester, &request).is_err());
-    let both = policies(&[Effect::Allow, Effect::Deny]).judge(requester, &request);
+    let allowed = policies(&[Effect::Allow]).judge(requester, &request, None);
+    assert!(
+        policies(&[Effect::Deny])
+            .judge(requester, &request, None)
+            .is_err()
+    );
+    let both = policies(&[Effect::Allow, Effect::Deny]).judge(requester, &request, None);
     assert!(allowed.is_err() || both.is_err(), "a denial must win");
     if let Err(problem) = &allowed {
         is_presentable(problem);
@@ -97,7 +122,11 @@ fn spec(effect: Effect, pattern: &str) -> PolicySpec {
 
 fn request(path: &str) -> Option<Request> {
     let fields = serde_json::json!({"provider": "mock", "path": path, "secretName": "s"});
-    let annotation = grammar::parse(&fields.to_string(), &PROVIDERS).ok()?;
+    only_request(&fields.to_string())
+}
+
+fn only_request(text: &str) -> Option<Request> {
+    let annotation = grammar::parse(text, &PROVIDERS).ok()?;
     annotation.requests.into_iter().next()?.ok()
 }
 
@@ -158,6 +187,12 @@ mod tests {
         fn annotations_hold(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nearly_an_annotation()) {
             annotation(&bytes);
             annotation(text.as_bytes());
+        }
+
+        #[test]
+        fn contents_hold(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nearly_an_annotation()) {
+            content(&bytes);
+            content(text.as_bytes());
         }
 
         #[test]

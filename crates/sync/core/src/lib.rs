@@ -32,6 +32,7 @@ mod formats;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 pub mod grammar;
+pub mod key_pattern;
 pub mod name;
 pub mod namespace;
 pub mod path;

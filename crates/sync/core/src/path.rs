@@ -1,6 +1,8 @@
 //! Canonical paths: what policies are judged on. A path that could mean two things to two readers is refused before any
 //! provider sees it.
 
+use std::sync::Arc;
+
 /// Where a secret is, in a form in which equal places are equal texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CanonicalPath {
@@ -12,6 +14,33 @@ pub struct CanonicalPath {
 
 /// Why a path is refused, in words that follow "path: ".
 pub type Refusal = &'static str;
+
+/// The provider whose paths may be ARNs.
+pub const ARN_PROVIDER: &str = "aws-secretsmanager";
+
+/// Where the plain names of a provider lie, as far as that is known. An ARN of that place is another spelling of a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Home {
+    /// The region.
+    pub region: Option<Arc<str>>,
+    /// The account.
+    pub account: Option<Arc<str>>,
+}
+
+impl Home {
+    /// Whether the first parts of an ARN name this place; nothing if too little is known.
+    fn is_at(&self, authority: &str) -> Option<bool> {
+        let mut words = authority.split(':').skip(3);
+        let (region, account) = (words.next(), words.next());
+        let same =
+            |known: &Option<Arc<str>>, word: Option<&str>| known.as_deref().map(|known| Some(known) == word);
+        match (same(&self.region, region), same(&self.account, account)) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        }
+    }
+}
 
 impl CanonicalPath {
     /// Reads a path. One slash at the beginning says nothing; everything else does.
@@ -66,11 +95,39 @@ impl CanonicalPath {
     }
 
     /// What is allowed without any policy: the first of several segments is the namespace, in the store's own account.
-    pub fn belongs_to(&self, namespace: &str) -> bool {
-        self.authority.is_none()
+    pub fn belongs_to(&self, namespace: &str, home: &Home) -> bool {
+        self.is_at_home(home) == Some(true)
             && self.segments.len() > 1
             && self.segments.first().is_some_and(|first| first == namespace)
     }
+
+    /// Whether it lies where plain names do; nothing if too little is known.
+    pub fn is_at_home(&self, home: &Home) -> Option<bool> {
+        match &self.authority {
+            None => Some(true),
+            Some(authority) => home.is_at(authority),
+        }
+    }
+
+    /// The names that it may mean. The name in an ARN may end with six characters that AWS has added, or with six of its own:
+    /// nobody can tell, so both names count.
+    pub fn names(&self) -> Vec<Vec<String>> {
+        let mut names = vec![self.segments.clone()];
+        if self.authority.is_some()
+            && let Some((last, folder)) = self.segments.split_last()
+            && let Some(name) = without_suffix(last)
+        {
+            names.push(folder.iter().cloned().chain([name.to_owned()]).collect());
+        }
+        names
+    }
+}
+
+/// The name before the hyphen and the six characters that AWS adds to it in an ARN.
+fn without_suffix(name: &str) -> Option<&str> {
+    let (name, suffix) = name.rsplit_once('-')?;
+    let is_suffix = suffix.len() == 6 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (is_suffix && !name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
@@ -95,6 +152,16 @@ mod tests {
         );
         // The suffix stays: without it, one name could pass for another.
         assert_eq!(arn.segments, ["prod", "db-AbCdEf"]);
+    }
+
+    #[test]
+    fn arn_means_both_names_when_it_ends_like_a_suffix() {
+        let names = |name: &str| path(&format!("arn:aws:secretsmanager:r:1:secret:{name}")).names();
+        assert_eq!(names("a/db-AbCdEf"), [["a", "db-AbCdEf"], ["a", "db"]]);
+        for plain in ["a/db", "a/db-AbCdE", "a/db-AbCdEfG", "a/db-AbCd_f", "a/-AbCdEf"] {
+            assert_eq!(names(plain).len(), 1, "{plain}");
+        }
+        assert_eq!(path("a/db-AbCdEf").names().len(), 1, "a plain name is what it is");
     }
 
     #[test]
@@ -128,7 +195,8 @@ mod tests {
 
     #[test]
     fn without_a_policy_only_ones_own_folder_is_open() {
-        assert!(path("/team-a/db").belongs_to("team-a"));
+        let nowhere = Home::default();
+        assert!(path("/team-a/db").belongs_to("team-a", &nowhere));
         for other in [
             "team-b/db",
             "team-a",
@@ -136,8 +204,18 @@ mod tests {
             "x/team-a/db",
             "arn:aws:secretsmanager:r:1:secret:team-a/db",
         ] {
-            assert!(!path(other).belongs_to("team-a"), "{other}");
+            assert!(!path(other).belongs_to("team-a", &nowhere), "{other}");
         }
+        // An ARN of the store's own account is a name, if region and account are known.
+        let home = |region: &str, account: &str| Home {
+            region: Some(region.into()),
+            account: Some(account.into()),
+        };
+        let arn = path("arn:aws:secretsmanager:r:1:secret:team-a/db-AbCdEf");
+        assert!(arn.belongs_to("team-a", &home("r", "1")));
+        assert!(!arn.belongs_to("team-b", &home("r", "1")));
+        assert!(!arn.belongs_to("team-a", &home("r", "2")));
+        assert!(!arn.belongs_to("team-a", &home("s", "1")));
     }
 
     proptest! {

@@ -1,12 +1,13 @@
 //! What matters of a pod.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use trustplane_plan::{Meta, Note, ObjectRef, Target};
 
-use crate::grammar::{self, Annotation};
+use crate::grammar::Parsed;
 use crate::name::SecretName;
 use crate::reason::{Problem, Reason};
 use crate::request::Request;
@@ -14,6 +15,9 @@ use crate::state::POD;
 
 /// The label by which the pods of one ReplicaSet of a Deployment are told from the next.
 const TEMPLATE: &str = "pod-template-hash";
+
+/// The label by which pods of a StatefulSet or DaemonSet tell from which revision of its template they are.
+const REVISION: &str = "controller-revision-hash";
 
 /// Under this name JASM reports, and so do we in its place.
 const COMPONENT: &str = "jasm";
@@ -28,18 +32,55 @@ pub struct Pod {
     /// When it was created.
     pub created: Timestamp,
     /// What it is a part of.
-    pub workload: Arc<str>,
+    pub workload: Workload,
     /// As whom it runs; known only where a policy asks for it.
     pub service_account: Option<Arc<str>>,
     /// What it asks for.
     pub asks: Asks,
 }
 
-/// What a pod asks for: made once from its annotations.
+/// What a pod is a part of, as its metadata says: whoever creates a pod chooses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Kind and name, such as `Deployment/web`.
+    pub name: Arc<str>,
+    /// The uid of its controller, where one controller stays for as long as the workload does.
+    pub uid: Option<Arc<str>>,
+    /// What all pods of one template share: the uid of a ReplicaSet or of a CronJob's Job, or the revision of another controller.
+    pub template: Option<Arc<str>>,
+}
+
+impl Workload {
+    /// What tells it from every other workload of the namespace: its name, and the uid of its controller where that stays.
+    pub fn identity(&self) -> String {
+        match &self.uid {
+            Some(uid) => format!("{} {uid}", self.name),
+            None => self.name.to_string(),
+        }
+    }
+}
+
+impl From<&str> for Workload {
+    fn from(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            uid: None,
+            template: None,
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// What a pod asks for, from its two annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
     /// The requests, or what is wrong with the whole annotation.
-    pub annotation: Arc<Result<Annotation, Problem>>,
+    pub annotation: Parsed,
     /// The value that forces a sync.
     pub force: Option<Arc<str>>,
 }
@@ -56,14 +97,6 @@ impl Pod {
 }
 
 impl Asks {
-    /// Reads the two annotations of a pod.
-    pub fn read(annotation: &str, force: Option<&str>, providers: &[&str]) -> Self {
-        Self {
-            annotation: Arc::new(grammar::parse(annotation, providers)),
-            force: force.map(Into::into),
-        }
-    }
-
     /// The Secrets that are asked for, each once.
     pub fn secrets(&self) -> BTreeSet<&SecretName> {
         self.requests().map(|request| &request.secret_name).collect()
@@ -99,26 +132,35 @@ impl Asks {
 
 /// The workload that a pod is a part of, from its metadata alone: a Deployment by the name that its ReplicaSets share, a
 /// CronJob by the name that its Jobs share, any other controller as itself, and a pod on its own as itself.
-pub fn workload(meta: &Meta) -> String {
+pub fn workload(meta: &Meta) -> Workload {
     let Some(owner) = meta.owners.iter().find(|owner| owner.controller) else {
-        return format!("Pod/{}", meta.object.name());
+        return format!("Pod/{}", meta.object.name()).as_str().into();
     };
-    let shared = match owner.kind.as_str() {
-        "ReplicaSet" => {
+    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    let behind = match (group, owner.kind.as_str()) {
+        ("apps", "ReplicaSet") => {
             let template = meta.labels.get(TEMPLATE);
-            template.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'))
+            let name = template.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+            name.map(|name| format!("Deployment/{name}"))
         }
-        "Job" => owner
+        ("batch", "Job") => owner
             .name
             .rsplit_once('-')
             .filter(|(_, minute)| minute.len() >= 8 && minute.bytes().all(|b| b.is_ascii_digit()))
-            .map(|(name, _)| name),
+            .map(|(name, _)| format!("CronJob/{name}")),
         _ => None,
     };
-    match (owner.kind.as_str(), shared) {
-        ("ReplicaSet", Some(name)) => format!("Deployment/{name}"),
-        ("Job", Some(name)) => format!("CronJob/{name}"),
-        (kind, _) => format!("{kind}/{}", owner.name),
+    let uid: Option<Arc<str>> = Some(owner.uid.as_str().into());
+    match behind {
+        Some(name) => Workload {
+            template: uid,
+            ..name.as_str().into()
+        },
+        None => Workload {
+            uid,
+            template: meta.labels.get(REVISION).map(|revision| revision.as_str().into()),
+            ..format!("{}/{}", owner.kind, owner.name).as_str().into()
+        },
     }
 }
 
@@ -129,11 +171,42 @@ mod tests {
 
     use super::*;
 
-    fn of(kind: &str, name: &str, labels: serde_json::Value) -> String {
-        let owner = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+    fn part_of(version: &str, kind: &str, name: &str, labels: serde_json::Value) -> Workload {
+        let owner =
+            json!([{"apiVersion": version, "kind": kind, "name": name, "uid": "u", "controller": true}]);
         let body =
             json!({"metadata": {"name": "p", "namespace": "n", "labels": labels, "ownerReferences": owner}});
         workload(&Meta::decode(&body.to_string(), &Keep::default()).unwrap())
+    }
+
+    fn of(kind: &str, name: &str, labels: serde_json::Value) -> String {
+        let version = if kind == "Job" { "batch/v1" } else { "apps/v1" };
+        part_of(version, kind, name, labels).to_string()
+    }
+
+    #[test]
+    fn a_workload_is_known_by_the_uid_of_its_controller() {
+        let hash = json!({"pod-template-hash": "7d4b9c"});
+        let deployment = part_of("apps/v1", "ReplicaSet", "web-7d4b9c", hash.clone());
+        assert_eq!(deployment.identity(), "Deployment/web");
+        assert_eq!(deployment.template.as_deref(), Some("u"));
+        let set = part_of("apps/v1", "StatefulSet", "db", json!({}));
+        assert_eq!(
+            (set.identity().as_str(), set.template),
+            ("StatefulSet/db u", None)
+        );
+        let revision = json!({"controller-revision-hash": "db-5f"});
+        let set = part_of("apps/v1", "StatefulSet", "db", revision);
+        assert_eq!(set.template.as_deref(), Some("db-5f"));
+        // Neither another group nor a kind that only sounds like it passes for a Deployment or a pod.
+        for (version, kind, name) in [
+            ("x.io/v1", "ReplicaSet", "web-7d4b9c"),
+            ("apps/v1", "Deployment", "web"),
+            ("v1", "Pod", "web"),
+        ] {
+            let other = part_of(version, kind, name, hash.clone()).identity();
+            assert!(other.ends_with(" u"), "{other}");
+        }
     }
 
     #[test]
@@ -152,7 +225,7 @@ mod tests {
         assert_eq!(of("Job", "once-1", json!({})), "Job/once-1");
         let alone = json!({"metadata": {"name": "p", "namespace": "n"}}).to_string();
         assert_eq!(
-            workload(&Meta::decode(&alone, &Keep::default()).unwrap()),
+            workload(&Meta::decode(&alone, &Keep::default()).unwrap()).identity(),
             "Pod/p"
         );
     }

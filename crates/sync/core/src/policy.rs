@@ -1,9 +1,12 @@
 //! Which requests are allowed. Default deny: the controller can read far more than any one pod should.
 //!
-//! Without any policy of the admin a namespace may have what lies in the folder of its name. As soon as there is one, only
-//! what policies allow is allowed, and what one of them denies stays denied. Where something about the pod is not known,
-//! what would allow does not speak of it, and what would deny does.
+//! Without a policy in force a namespace may have what lies in the folder of its name. As soon as there is one, only what
+//! policies allow is allowed, and what one of them denies stays denied. A policy in mode Audit allows and denies nothing: it
+//! only says what would be denied if it were in force. Where something about the pod or the place is not known, what would
+//! allow does not speak of it, and what would deny does. Policies that cannot be read deny everything.
 
+mod bench;
+mod keys;
 mod pattern;
 
 use std::sync::Arc;
@@ -14,16 +17,21 @@ use trustplane_api::selector::LabelSelector;
 use trustplane_api::sync::{Effect, Mode, PolicySpec, Quota, Rule as RuleSpec};
 
 use crate::namespace::{Labels, chooses};
-use crate::path::CanonicalPath;
+use crate::path::{CanonicalPath, Home};
 use crate::reason::{Problem, Reason};
-use crate::request::Request;
-use pattern::{Filling, Glob, PathPattern};
+use crate::request::{Request, SourceKeys};
+use crate::situation::StoreView;
+use bench::{Bench, Case};
+use keys::KeyLimits;
+use pattern::{Glob, PathPattern};
 
 /// There is one answer to everything that is not allowed: it must not tell what exists.
 const DENIED: &str = "no policy allows this request";
-/// What is told where nothing is denied.
-pub(crate) const AUDITED: &str =
-    "no policy allows this request; it is served, because its policies are in mode Audit";
+/// What is told while nobody knows what policies there are.
+const UNREADABLE: &str = "the policies of the cluster cannot be read, so no request is allowed; the log of the manager tells its \
+                          admin why";
+/// What is told where a policy would deny.
+pub(crate) const AUDITED: &str = "this request is served, and would be denied if all policies were in force";
 
 /// A policy, ready to judge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +42,7 @@ pub struct Policy {
     rules: Vec<Rule>,
     floor: Option<Duration>,
     quota: Option<Quota>,
+    adopts: Vec<Glob>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,33 +66,31 @@ pub struct Requester<'a> {
 }
 
 /// What decides about the requests of one namespace.
-#[derive(Debug, Clone, Default)]
-pub enum Rules {
-    /// Everything that the provider gives is allowed, as in JASM.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    basis: Basis,
+    /// What would decide if all policies were in force.
+    trial: Option<Basis>,
+}
+
+#[derive(Debug, Clone)]
+enum Basis {
     Off,
-    /// There is no policy: a namespace may have what lies in the folder of its name.
-    #[default]
+    Unreadable,
     OwnFolder,
-    /// The policies that are for the namespace, or may be: whether that is sure stands beside them.
-    Policies(Vec<(Arc<Policy>, bool)>),
+    Policies(Bench),
 }
 
 /// What comes with a request that is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// It would be denied, if its policies were not in mode Audit.
+    /// It would be denied, if the policies in mode Audit were in force.
     pub audited: bool,
     /// The shortest time between two looks.
     pub refresh_floor: Option<Duration>,
+    /// A policy lets it take over a Secret whose owner has not consented.
+    pub may_adopt: bool,
     keys: KeyLimits,
-}
-
-/// The keys that a Secret may have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct KeyLimits {
-    /// One of these has to cover all keys; any key is good if there is none.
-    allowed: Vec<Vec<Glob>>,
-    denied: Vec<Glob>,
 }
 
 impl Policy {
@@ -100,6 +107,7 @@ impl Policy {
             rules: spec.rules.iter().map(Rule::new).collect(),
             floor: floor.and_then(|floor| Duration::try_from(floor).ok()),
             quota: spec.quota,
+            adopts: globs(&spec.adopt_secrets),
         }
     }
 
@@ -120,6 +128,7 @@ impl Policy {
             rules: vec![rule],
             floor: None,
             quota: None,
+            adopts: Vec::new(),
         }
     }
 
@@ -149,195 +158,138 @@ impl Rule {
             keys: globs(&spec.keys),
         }
     }
-
-    /// Whether it speaks of a request, its keys apart.
-    fn covers(&self, request: &Request, path: &CanonicalPath, filling: Filling<'_>, if_unsure: bool) -> bool {
-        let any_source = self.providers.is_empty() && self.stores.is_empty();
-        let source = &request.source;
-        let from = match (&source.store, &source.provider) {
-            (Some(store), _) => self.stores.iter().any(|glob| glob.matches(store)),
-            (None, provider) => provider
-                .as_ref()
-                .is_some_and(|name| self.providers.contains(name)),
-        };
-        let name = request.secret_name.as_str();
-        let named = self.secret_names.is_empty() || self.secret_names.iter().any(|glob| glob.matches(name));
-        let matches = |pattern: &PathPattern| pattern.matches(path, filling).unwrap_or(if_unsure);
-        (any_source || from)
-            && named
-            && self
-                .paths
-                .as_ref()
-                .map_or(if_unsure, |paths| paths.iter().any(matches))
-    }
 }
 
 impl Rules {
-    /// What decides in a namespace. Its labels may not be known.
-    pub fn of(policies: &[Arc<Policy>], namespace: &str, labels: Option<&Labels>) -> Self {
-        if policies.is_empty() {
-            return Self::OwnFolder;
+    /// Everything that the provider gives is allowed, as in JASM.
+    pub fn off() -> Self {
+        Self::on(Basis::Off)
+    }
+
+    /// Everything is allowed, and what would be denied if all policies were in force is told.
+    pub fn tried(policies: &[Arc<Policy>], namespace: &str, labels: Option<&Labels>) -> Self {
+        Self {
+            basis: Basis::Off,
+            trial: Some(Basis::of(policies.iter(), namespace, labels)),
         }
-        let for_it = policies.iter().filter_map(|policy| {
-            let sure = chooses(policy.namespaces.as_ref(), namespace, labels);
-            (sure != Some(false)).then(|| (policy.clone(), sure.is_some()))
-        });
-        Self::Policies(for_it.collect())
+    }
+
+    /// Nobody knows which policies there are, so nothing is allowed: one of them may be meant to deny.
+    pub fn unreadable() -> Self {
+        Self::on(Basis::Unreadable)
+    }
+
+    fn on(basis: Basis) -> Self {
+        Self { basis, trial: None }
+    }
+
+    /// What decides in a namespace. Its labels may not be known. Without a policy in force a namespace may have what lies in
+    /// the folder of its name.
+    pub fn of(policies: &[Arc<Policy>], namespace: &str, labels: Option<&Labels>) -> Self {
+        let in_force = policies.iter().filter(|policy| policy.mode == Mode::Enforce);
+        let has_trial = policies.iter().any(|policy| policy.mode == Mode::Audit);
+        Self {
+            basis: Basis::of(in_force, namespace, labels),
+            trial: has_trial.then(|| Basis::of(policies.iter(), namespace, labels)),
+        }
     }
 
     /// Whether the service account of a pod has to be known.
     pub fn name_accounts(&self) -> bool {
-        match self {
-            Self::Off | Self::OwnFolder => false,
-            Self::Policies(policies) => policies.iter().any(|(policy, _)| policy.names_account()),
-        }
+        let mut all = std::iter::once(&self.basis).chain(&self.trial);
+        all.any(|basis| match basis {
+            Basis::Off | Basis::Unreadable | Basis::OwnFolder => false,
+            Basis::Policies(Bench(policies)) => policies.iter().any(|(policy, _)| policy.names_account()),
+        })
     }
 
     /// How often the namespace may make us ask: the tightest counts.
     pub fn quota(&self) -> Option<Quota> {
-        match self {
-            Self::Off | Self::OwnFolder => None,
-            Self::Policies(policies) => policies
+        match &self.basis {
+            Basis::Off | Basis::Unreadable | Basis::OwnFolder => None,
+            Basis::Policies(Bench(policies)) => policies
                 .iter()
                 .filter_map(|(policy, _)| policy.quota)
                 .min_by_key(|quota| (quota.per_minute, quota.burst)),
         }
     }
 
-    /// Judges a request.
-    pub fn judge(&self, requester: Requester<'_>, request: &Request) -> Result<Allowance, Problem> {
-        let policies = match self {
-            Self::Off => return Ok(Allowance::default()),
-            Self::OwnFolder => {
-                let allowed = canonical(request)?.belongs_to(requester.namespace);
-                return allowed.then(Allowance::default).ok_or_else(denied);
+    /// Judges a request. `store` is the store that it names, if that is there for its namespace.
+    pub fn judge(
+        &self,
+        requester: Requester<'_>,
+        request: &Request,
+        store: Option<&StoreView>,
+    ) -> Result<Allowance, Problem> {
+        let path = match (CanonicalPath::parse(&request.source.path), &self.basis) {
+            (_, Basis::Unreadable) => return Err(Problem::lasting(Reason::PolicyDenied, UNREADABLE)),
+            (Ok(path), _) => path,
+            (Err(_), Basis::Off) => {
+                return Ok(Allowance {
+                    audited: self.trial.is_some(),
+                    ..Allowance::default()
+                });
             }
-            Self::Policies(policies) => policies,
+            (Err(rule), _) => {
+                return Err(Problem::lasting(
+                    Reason::AnnotationInvalid,
+                    format!("path: {rule}"),
+                ));
+            }
         };
-        let path = canonical(request)?;
         let case = Case {
-            policies,
             requester,
             request,
+            store,
             path: &path,
+            home: store.map_or_else(Home::default, |store| store.home.clone()),
         };
-        let allowance = case.judge()?;
-        match request.shape.known_keys() {
-            Some(keys) => allowance.permit(keys.into_iter()),
-            None => Ok(allowance),
+        let allowance = self.basis.judge(&case).ok_or_else(denied)?;
+        let would_allow = |trial: &Basis| trial.judge(&case).is_some();
+        Ok(Allowance {
+            audited: self.trial.as_ref().is_some_and(|trial| !would_allow(trial)),
+            ..allowance
+        })
+    }
+}
+
+impl Basis {
+    /// What decides in a namespace if these policies are in force.
+    fn of<'p>(
+        policies: impl Iterator<Item = &'p Arc<Policy>>,
+        namespace: &str,
+        labels: Option<&Labels>,
+    ) -> Self {
+        let mut policies = policies.peekable();
+        if policies.peek().is_none() {
+            return Self::OwnFolder;
         }
+        let for_it = policies.filter_map(|policy| {
+            let sure = chooses(policy.namespaces.as_ref(), namespace, labels);
+            (sure != Some(false)).then(|| (policy.clone(), sure.is_some()))
+        });
+        Self::Policies(Bench(for_it.collect()))
+    }
+
+    fn judge(&self, case: &Case<'_>) -> Option<Allowance> {
+        let is_allowed = match self {
+            Self::Policies(bench) => return case.judge(bench),
+            Self::Off => true,
+            Self::Unreadable => false,
+            Self::OwnFolder => case.path.belongs_to(case.requester.namespace, &case.home),
+        };
+        is_allowed.then(Allowance::default)
     }
 }
 
 impl Allowance {
-    /// Judges the keys that a Secret would have.
-    pub fn permit<'k>(self, keys: impl Iterator<Item = &'k str> + Clone) -> Result<Self, Problem> {
-        let covers = |globs: &[Glob], key: &str| globs.iter().any(|glob| glob.matches(key));
-        let KeyLimits {
-            allowed,
-            denied: never,
-        } = &self.keys;
-        let is_allowed = allowed.is_empty()
-            || allowed
-                .iter()
-                .any(|globs| keys.clone().all(|key| covers(globs, key)));
-        let is_denied = keys.clone().any(|key| covers(never, key));
-        match is_allowed && !is_denied {
+    /// Judges the keys of the secret that would be delivered.
+    pub fn permit(self, keys: &SourceKeys<'_>) -> Result<Self, Problem> {
+        match self.keys.permit(keys) {
             true => Ok(self),
             false => Err(denied()),
         }
     }
-}
-
-/// A request before the policies of its namespace.
-struct Case<'a> {
-    policies: &'a [(Arc<Policy>, bool)],
-    requester: Requester<'a>,
-    request: &'a Request,
-    path: &'a CanonicalPath,
-}
-
-impl Case<'_> {
-    fn judge(&self) -> Result<Allowance, Problem> {
-        let enforced = self.for_requester(Mode::Enforce, true).next().is_some();
-        let audited = self.for_requester(Mode::Audit, false).next().is_some();
-        let floor = self
-            .policies
-            .iter()
-            .filter(|(policy, _)| policy.is_for_account(self.requester.service_account, true))
-            .filter_map(|(policy, _)| policy.floor)
-            .max();
-        let limits = match (enforced, audited) {
-            (true, _) => self.limits(Mode::Enforce).ok_or_else(denied)?,
-            (false, true) => match self.limits(Mode::Audit) {
-                Some(limits) => limits,
-                None => {
-                    return Ok(Allowance {
-                        audited: true,
-                        refresh_floor: floor,
-                        keys: KeyLimits::default(),
-                    });
-                }
-            },
-            (false, false) => return Err(denied()),
-        };
-        Ok(Allowance {
-            audited: enforced && self.denies(Mode::Audit),
-            refresh_floor: floor,
-            // Where nothing is denied, keys are not either.
-            keys: if enforced { limits } else { KeyLimits::default() },
-        })
-    }
-
-    /// What the policies of a mode allow of the request; nothing if they do not allow it.
-    fn limits(&self, mode: Mode) -> Option<KeyLimits> {
-        let allowing: Vec<&Rule> = self.speaking(mode, Effect::Allow).collect();
-        if allowing.is_empty() || self.denies(mode) {
-            return None;
-        }
-        let is_free = allowing.iter().any(|rule| rule.keys.is_empty());
-        let allowed = allowing.iter().filter(|_| !is_free).map(|rule| rule.keys.clone());
-        let denying = self.speaking(mode, Effect::Deny);
-        Some(KeyLimits {
-            allowed: allowed.collect(),
-            denied: denying.flat_map(|rule| rule.keys.clone()).collect(),
-        })
-    }
-
-    /// Whether the whole request is denied, whatever its keys.
-    fn denies(&self, mode: Mode) -> bool {
-        self.speaking(mode, Effect::Deny).any(|rule| rule.keys.is_empty())
-    }
-
-    /// The rules of an effect that speak of the request.
-    fn speaking(&self, mode: Mode, effect: Effect) -> impl Iterator<Item = &Rule> {
-        let if_unsure = effect == Effect::Deny;
-        let filling = Filling {
-            namespace: self.requester.namespace,
-            service_account: self.requester.service_account,
-        };
-        self.for_requester(mode, if_unsure)
-            .flat_map(|policy| &policy.rules)
-            .filter(move |rule| {
-                rule.effect == effect && rule.covers(self.request, self.path, filling, if_unsure)
-            })
-    }
-
-    /// The policies of a mode that are for the requester.
-    fn for_requester(&self, mode: Mode, if_unsure: bool) -> impl Iterator<Item = &Policy> {
-        let account = self.requester.service_account;
-        self.policies
-            .iter()
-            .filter(move |(policy, sure)| {
-                policy.mode == mode && (*sure || if_unsure) && policy.is_for_account(account, if_unsure)
-            })
-            .map(|(policy, _)| policy.as_ref())
-    }
-}
-
-fn canonical(request: &Request) -> Result<CanonicalPath, Problem> {
-    CanonicalPath::parse(&request.source.path)
-        .map_err(|rule| Problem::lasting(Reason::AnnotationInvalid, format!("path: {rule}")))
 }
 
 fn denied() -> Problem {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use strum::{EnumIter, EnumString, IntoStaticStr, VariantNames};
 
+use crate::key_pattern::KeyPattern;
 use crate::name::SecretName;
 
 /// One request of an annotation.
@@ -18,7 +19,7 @@ pub struct Request {
     pub shape: Shape,
     /// The type of the Secret.
     pub secret_type: String,
-    /// Take over a Secret that nobody manages.
+    /// Take over a Secret of that name, if its owner consents.
     pub adopt: bool,
     /// Put together with other requests for the same Secret.
     pub merge: bool,
@@ -57,23 +58,37 @@ pub struct Shape {
     /// Which keys, and under which names.
     pub keys: Keys,
     /// Only keys that one of these matches as a whole.
-    pub include: Vec<String>,
+    pub include: Vec<KeyPattern>,
     /// No key that one of these matches as a whole.
-    pub exclude: Vec<String>,
+    pub exclude: Vec<KeyPattern>,
     /// Patterns and what becomes of a key that one of them matches as a whole: the first that matches counts.
-    pub rename: Vec<(String, String)>,
+    pub rename: Vec<(KeyPattern, String)>,
     /// Refuse what is otherwise mended or left out.
     pub strict: bool,
 }
 
+/// The keys of a secret, as its provider has them, that a request can deliver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SourceKeys<'a> {
+    /// Any key that the secret has: the bytes as they are, or a part of them that only the requester chose.
+    Any,
+    /// These, whatever they are called in the Secret.
+    These(Vec<&'a str>),
+}
+
 impl Shape {
-    /// The keys that the Secret can have, if they are known before the secret is.
-    pub fn known_keys(&self) -> Option<Vec<&str>> {
-        let changes = !self.include.is_empty() || !self.exclude.is_empty() || !self.rename.is_empty();
+    /// The keys that are delivered, if they are known before the secret is fetched.
+    pub fn source_keys(&self) -> Option<SourceKeys<'_>> {
+        if self.format == Format::Raw || !self.select.is_empty() {
+            return Some(SourceKeys::Any);
+        }
+        let is_filtered = !self.include.is_empty() || !self.exclude.is_empty();
         match &self.keys {
-            _ if changes => None,
-            Keys::Map(map) => Some(map.iter().map(|(target, _)| target.as_str()).collect()),
-            Keys::List(list) => Some(list.iter().map(String::as_str).collect()),
+            _ if is_filtered => None,
+            Keys::Map(map) => Some(SourceKeys::These(
+                map.iter().map(|(_, source)| source.as_str()).collect(),
+            )),
+            Keys::List(list) => Some(SourceKeys::These(list.iter().map(String::as_str).collect())),
             Keys::All => None,
         }
     }

@@ -1,11 +1,9 @@
 //! From what a provider has to the content of a Secret: read, select, choose, rename, and only then check.
 
-use std::collections::BTreeSet;
-
-use regex::Regex;
+use std::collections::BTreeMap;
 
 use crate::data::{Data, Payload, Value};
-use crate::formats::{self, Fields};
+use crate::formats::{self, Field, Fields, Place};
 use crate::name::{KEY_RULE, is_data_key};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{Format, Keys, Shape};
@@ -21,6 +19,8 @@ pub struct Shaped {
     pub data: Data,
     /// Keys that were asked for and are not there.
     pub missing: Vec<String>,
+    /// The keys of the secret that the content was made from: policies judge these, because the requester chooses the others.
+    pub sources: Vec<String>,
 }
 
 /// Makes the content of a Secret of this type. On an error nothing may be written: the last good content stays.
@@ -29,20 +29,24 @@ pub fn shape(payload: &Payload, shape: &Shape, secret_type: &str) -> Result<Shap
     if fields.is_empty() {
         return Err(unusable("the secret has no keys"));
     }
-    let (chosen, missing) = choose(fields, &shape.keys);
+    let (chosen, missing) = choose(fields, shape)?;
     if shape.strict && !missing.is_empty() {
         return Err(key_missing(&missing));
     }
-    let chosen = rename(filter(chosen, shape)?, shape)?;
     if chosen.is_empty() {
         return Err(match missing.is_empty() {
             true => unusable("no key of the secret is left after keys, include and exclude"),
             false => key_missing(&missing),
         });
     }
-    let data = check(chosen, shape.strict)?;
+    let sources = chosen.iter().map(|key| key.source.clone()).collect();
+    let data = check(chosen, shape)?;
     types::check(&data, secret_type).map_err(unusable)?;
-    Ok(Shaped { data, missing })
+    Ok(Shaped {
+        data,
+        missing,
+        sources,
+    })
 }
 
 /// What is told when keys are missing: a warning, or a refusal if the request is strict.
@@ -64,18 +68,19 @@ fn unusable(text: impl Into<String>) -> Problem {
 }
 
 fn read(payload: &Payload, shape: &Shape) -> Result<Fields, Problem> {
-    let wrong = |wrong: &str| unusable(format!("the secret {wrong}"));
+    let wrong = |wrong: formats::Wrong| unusable(format!("the secret {wrong}"));
     match payload {
         Payload::Map(_) if !shape.select.is_empty() => {
-            Err(wrong("has no nested parts, so select has no meaning"))
+            Err(wrong("has no nested parts, so select has no meaning".into()))
         }
         Payload::Map(map) => Ok(map
             .iter()
-            .map(|(key, value)| (key.clone(), Some(value.clone())))
+            .enumerate()
+            .map(|(index, (key, value))| (key.clone(), field(index, value)))
             .collect()),
-        Payload::Bytes(bytes) if bytes.is_empty() => Err(wrong("is empty")),
+        Payload::Bytes(bytes) if bytes.is_empty() => Err(wrong("is empty".into())),
         Payload::Bytes(bytes) => match shape.format {
-            Format::Raw => Ok(Fields::from([(shape.key.clone(), Some(bytes.clone()))])),
+            Format::Raw => Ok(Fields::from([(shape.key.clone(), field(0, bytes))])),
             Format::Json => formats::json(bytes.expose(), &shape.select).map_err(wrong),
             Format::Yaml => formats::yaml(bytes.expose(), &shape.select).map_err(wrong),
             Format::Dotenv => formats::dotenv(bytes.expose()).map_err(wrong),
@@ -83,79 +88,107 @@ fn read(payload: &Payload, shape: &Shape) -> Result<Fields, Problem> {
     }
 }
 
-type Chosen = Vec<(String, Option<Value>)>;
+fn field(index: usize, value: &Value) -> Field {
+    Field {
+        place: Place::Field(index + 1),
+        value: Some(value.clone()),
+    }
+}
 
-/// The keys that were asked for, under the names that were asked for, and those that are missing.
-fn choose(fields: Fields, keys: &Keys) -> (Chosen, Vec<String>) {
-    let wanted: Vec<(&String, &String)> = match keys {
-        Keys::All => return (fields.into_iter().collect(), Vec::new()),
+/// A key on its way into the Secret.
+struct Key {
+    /// Its name in the secret.
+    source: String,
+    /// Its name in the Secret.
+    name: String,
+    /// Where its name comes from in the secret; `None` if the request names it. Only what the request names may be told.
+    found: Option<Place>,
+    value: Option<Value>,
+}
+
+impl Key {
+    /// The key, for messages that begin with it.
+    fn told(&self) -> String {
+        match self.found {
+            Some(place) => place.to_string(),
+            None => format!("the key {}", shown(&self.name)),
+        }
+    }
+}
+
+type Chosen = Vec<Key>;
+
+/// The keys that are wanted, under the names that were asked for, and those that are missing.
+fn choose(fields: Fields, shape: &Shape) -> Result<(Chosen, Vec<String>), Problem> {
+    let asked: Vec<(&String, &String)> = match &shape.keys {
+        Keys::All => {
+            let wanted = fields.into_iter().filter(|(name, _)| is_wanted(name, shape));
+            let wanted = wanted.map(|(name, field)| Key {
+                source: name.clone(),
+                name,
+                found: Some(field.place),
+                value: field.value,
+            });
+            return Ok((wanted.collect(), Vec::new()));
+        }
         Keys::Map(map) => map.iter().map(|(target, source)| (target, source)).collect(),
         Keys::List(list) => list.iter().map(|key| (key, key)).collect(),
     };
-    let (mut chosen, mut missing) = (Chosen::new(), Vec::new());
-    for (target, source) in wanted {
-        match fields.get(source) {
-            Some(value) => chosen.push((target.clone(), value.clone())),
-            None => missing.push(source.clone()),
-        }
-    }
-    (chosen, missing)
-}
-
-fn filter(chosen: Chosen, shape: &Shape) -> Result<Chosen, Problem> {
-    let (include, exclude) = (compile(&shape.include)?, compile(&shape.exclude)?);
-    let is_wanted = |key: &str| {
-        (include.is_empty() || include.iter().any(|pattern| pattern.is_match(key)))
-            && !exclude.iter().any(|pattern| pattern.is_match(key))
+    let missing = asked.iter().filter(|(_, source)| !fields.contains_key(*source));
+    let missing = missing.map(|(_, source)| (*source).clone()).collect();
+    let wanted = || {
+        let wanted = asked.iter().filter(|(target, _)| is_wanted(target, shape));
+        wanted.filter_map(|(target, source)| Some((*target, *source, fields.get(*source)?)))
     };
-    Ok(chosen.into_iter().filter(|(key, _)| is_wanted(key)).collect())
+    // One field may be asked for under many names: what all of them need is known before any is copied.
+    is_small(wanted().filter_map(|(_, _, field)| field.value.as_ref()))?;
+    let chosen = wanted().map(|(target, source, field)| Key {
+        source: source.clone(),
+        name: target.clone(),
+        found: None,
+        value: field.value.clone(),
+    });
+    Ok((chosen.collect(), missing))
 }
 
-fn rename(chosen: Chosen, shape: &Shape) -> Result<Chosen, Problem> {
-    let mut rules = Vec::new();
-    for (pattern, target) in &shape.rename {
-        rules.push((whole(pattern)?, target));
+fn is_wanted(key: &str, shape: &Shape) -> bool {
+    (shape.include.is_empty() || shape.include.iter().any(|pattern| pattern.matches(key)))
+        && !shape.exclude.iter().any(|pattern| pattern.matches(key))
+}
+
+/// The name that a key gets; `None` if it is far too long.
+fn new_name(key: &str, shape: &Shape) -> Option<String> {
+    let rule = shape.rename.iter().find(|(pattern, _)| pattern.matches(key));
+    match rule {
+        Some((pattern, target)) => pattern.rename(key, target),
+        None => Some(key.to_owned()),
     }
-    let new_name = |key: String| {
-        let rule = rules.iter().find(|(pattern, _)| pattern.is_match(&key));
-        match rule {
-            Some((pattern, target)) => pattern.replace(&key, target.as_str()).into_owned(),
-            None => key,
-        }
-    };
-    Ok(chosen
-        .into_iter()
-        .map(|(key, value)| (new_name(key), value))
-        .collect())
 }
 
-fn compile(patterns: &[String]) -> Result<Vec<Regex>, Problem> {
-    patterns.iter().map(|pattern| whole(pattern)).collect()
-}
-
-/// A pattern that must match the whole key. The grammar has checked it, so an error here is about the anchors.
-fn whole(pattern: &str) -> Result<Regex, Problem> {
-    Regex::new(&format!("^(?:{pattern})$")).map_err(|_| unusable("a pattern of the request cannot be used"))
-}
-
-fn check(chosen: Chosen, strict: bool) -> Result<Data, Problem> {
+fn check(chosen: Chosen, shape: &Shape) -> Result<Data, Problem> {
     let mut data = Data::new();
-    let mut seen = BTreeSet::new();
-    for (key, value) in chosen {
-        if !is_data_key(&key) {
-            return Err(unusable(format!("the key {} {KEY_RULE}", shown(&key))));
+    let mut first: BTreeMap<String, Option<Place>> = BTreeMap::new();
+    for mut key in chosen {
+        match new_name(&key.name, shape) {
+            Some(name) if is_data_key(&name) => key.name = name,
+            _ => return Err(unusable(format!("{}: its name as a key {KEY_RULE}", key.told()))),
         }
-        if !seen.insert(key.clone()) {
-            return Err(unusable(format!("two keys get the name {}", shown(&key))));
+        if let Some(before) = first.insert(key.name.clone(), key.found) {
+            return Err(unusable(twice(&key, before)));
         }
-        let value = match value {
+        let value = match key.value {
             Some(value) => value,
-            None if strict => return Err(unusable(format!("the value of {} is null", shown(&key)))),
+            None if shape.strict => return Err(unusable(format!("{}: its value is null", key.told()))),
             None => Value::new(""),
         };
-        data.insert(key, value);
+        data.insert(key.name, value);
     }
-    let bytes: usize = data.values().map(Value::len).sum();
+    is_small(data.values())?;
+    Ok(data)
+}
+
+fn is_small<'a>(values: impl Iterator<Item = &'a Value>) -> Result<(), Problem> {
+    let bytes: usize = values.map(Value::len).sum();
     if bytes > MOST_BYTES {
         return Err(Problem {
             reason: Reason::SecretTooLarge,
@@ -163,10 +196,17 @@ fn check(chosen: Chosen, strict: bool) -> Result<Data, Problem> {
             text: format!("the values have {bytes} bytes together; a Secret takes at most {MOST_BYTES}"),
         });
     }
-    Ok(data)
+    Ok(())
 }
 
-/// A key for people to read: quoted, escaped, and not longer than a name should be.
+fn twice(key: &Key, before: Option<Place>) -> String {
+    match (before, key.found) {
+        (Some(before), Some(place)) => format!("{before} and {place} get the same name"),
+        _ => format!("two keys get the name {}", shown(&key.name)),
+    }
+}
+
+/// A name of the request for people to read: quoted, escaped, and not longer than a name should be. Never one of the secret.
 fn shown(key: &str) -> String {
     let short: String = key.chars().take(64).collect();
     let more = if short.len() < key.len() { "…" } else { "" };

@@ -1,6 +1,6 @@
 //! What is known about a Secret before a provider is asked, and whether one has to be asked at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use crate::adopt::may_adopt;
 use crate::beat::{Beat, until};
 use crate::claims::{Claim, Shares, claims, share};
 use crate::fetch::FetchError;
+use crate::path::Home;
 use crate::pod::Pod;
 use crate::policy::{AUDITED, Allowance, Requester, Rules};
 use crate::reason::{Problem, Reason};
@@ -89,11 +90,45 @@ pub struct Record {
     pub heeded: u64,
     /// Whether somebody else's Secret has the name, as far as we know.
     pub taken: bool,
+    /// The fingerprint of the Secret when it was last seen untouched.
+    pub fingerprint: Option<String>,
+    /// The pods that know that their Secret is there, by a hash of their uid.
+    pub greeted: BTreeSet<u64>,
     /// What was told and still holds, by a hash of it.
     pub told: BTreeMap<u64, Timestamp>,
+    /// What is still to be told, by a hash of it: there was no room for it among the events.
+    pub owed: BTreeMap<u64, Owed>,
+}
+
+/// How long something that a pod is told holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// It is judged at every look.
+    Judged,
+    /// Until a provider is asked again.
+    Asked,
+    /// It has happened.
+    Happened,
+}
+
+/// What a pod is still to be told.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owed {
+    /// How long it holds.
+    pub basis: Basis,
+    /// The event's reason.
+    pub reason: Reason,
+    /// The event's text.
+    pub text: Arc<str>,
 }
 
 impl Record {
+    /// A pod was told this at this time.
+    pub fn note_told(&mut self, id: u64, at: Timestamp) {
+        self.owed.remove(&id);
+        self.told.insert(id, at);
+    }
+
     /// Nothing is known but the time.
     pub fn new(since: Timestamp) -> Self {
         Self {
@@ -106,7 +141,10 @@ impl Record {
             placed: false,
             heeded: 0,
             taken: false,
+            fingerprint: None,
+            greeted: BTreeSet::new(),
             told: BTreeMap::new(),
+            owed: BTreeMap::new(),
         }
     }
 }
@@ -121,6 +159,8 @@ pub struct StoreView {
     pub provider: &'static str,
     /// Another one with every change of the store.
     pub revision: Arc<str>,
+    /// Where its plain names lie.
+    pub home: Home,
 }
 
 /// Everything that is known before a provider is asked.
@@ -140,6 +180,8 @@ pub struct Situation {
     pub stores: Stores,
     /// How often a provider has said that one of its secrets has changed.
     pub news: u64,
+    /// How many Secrets are wanted whose names somebody else's Secrets have.
+    pub contested: usize,
     /// When we looked.
     pub looked: Timestamp,
 }
@@ -151,9 +193,9 @@ impl Situation {
             namespace: self.secret.namespace().unwrap_or_default(),
             service_account: claim.pod.service_account.as_deref(),
         };
-        let allowance = self.rules.judge(requester, claim.request)?;
         let source = &claim.request.source;
         let store = source.store.as_ref().map(|name| self.stores.get(name));
+        let allowance = self.rules.judge(requester, claim.request, store.flatten())?;
         match store {
             // Whether there is none or it is for others is nobody's business.
             Some(None) => Err(FetchError::NoStore.problem(source)),
@@ -219,6 +261,18 @@ pub struct Assessment<'a> {
     pub look_again: Option<Duration>,
 }
 
+impl Assessment<'_> {
+    /// Whether somebody changed a live Secret of ours since we wrote it.
+    pub fn is_touched(&self, live: &Meta) -> bool {
+        standing(live, &self.request, first_path(&self.shares)) == Standing::Touched
+    }
+}
+
+fn first_path<'a>(shares: &Shares<'a>) -> &'a str {
+    let first = shares.winners.first();
+    first.map_or("", |winner| winner.request.source.path.as_str())
+}
+
 /// Judges the claims and says whether a provider has to be asked.
 pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'a> {
     let (mut allowed, mut refused, mut warned) = (Vec::new(), Vec::new(), Vec::new());
@@ -226,9 +280,12 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
         match situation.judge(&claim) {
             Ok(allowance) => {
                 if allowance.audited {
-                    warned.push((claim, Problem::lasting(Reason::PolicyDenied, AUDITED)));
+                    warned.push((claim, claim.denied(AUDITED)));
                 }
                 allowed.push(claim);
+            }
+            Err(problem) if problem.reason == Reason::PolicyDenied => {
+                refused.push((claim, claim.denied(&problem.text)));
             }
             Err(problem) => refused.push((claim, problem)),
         }
@@ -293,7 +350,7 @@ fn cause(
         Live::Absent if record.placed => return Some(Cause::Deleted),
         Live::Absent => return Some(Cause::First),
         Live::Foreign(stranger) => {
-            return may_adopt(stranger, &shares.winners)
+            return may_adopt(situation, stranger, &shares.winners)
                 .is_ok()
                 .then_some(Cause::First);
         }
@@ -302,12 +359,7 @@ fn cause(
     if live.is_terminating() {
         return None;
     }
-    let path = shares
-        .winners
-        .first()
-        .map(|winner| winner.request.source.path.as_str())
-        .unwrap_or_default();
-    match standing(live, request, path) {
+    match standing(live, request, first_path(shares)) {
         Standing::Outdated => return Some(Cause::Changed),
         Standing::Touched => return Some(Cause::Drift),
         // It does not tell which forced sync it has seen; this process may remember.

@@ -15,7 +15,9 @@ use crate::situation::Stores;
 /// The least time between two questions about what is leased.
 const PAUSE: SignedDuration = SignedDuration::from_secs(2);
 /// What stands behind the hashes if the content is leased.
-const LEASED: &str = ".leased";
+const LEASED: &str = "leased";
+/// What stands behind the hashes if it was us who created the Secret: no other one is ours to delete.
+const CREATED: &str = "created";
 
 /// Secrets, as watches and plans name them.
 pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
@@ -32,12 +34,12 @@ pub const SOURCE_PATH: &str = "jasm.codnod.io/source-path";
 pub const SYNCED_AT: &str = "jasm.codnod.io/synced-at";
 /// The annotation with the provider's version.
 pub const VERSION: &str = "jasm.codnod.io/version";
-/// The annotation with the workload that the Secret was made for.
+/// The annotation with the workload that the Secret was made for, and the uid of its controller where that stays.
 pub const REQUESTED_BY: &str = "trustplane.io/requested-by";
 /// The annotation with the time from and until which leases of the content run, and what their providers call them.
 pub const LEASE: &str = "trustplane.io/lease";
 /// The annotation with what it was made from, and which keys it got: two short hashes of what metadata shows anyway. Then
-/// whether the content is leased.
+/// whether we created the Secret, and whether the content is leased.
 pub const STATE: &str = "trustplane.io/sync-state";
 
 /// How our Secrets are known; those of JASM, by either of its names, are ours too.
@@ -81,9 +83,22 @@ pub fn keys_state<'a>(keys: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The annotation of a Secret that is about to be written.
-pub fn state(request: &str, data: &Data, leased: bool) -> String {
+pub fn state(request: &str, data: &Data, created: bool, leased: bool) -> String {
     let keys = keys_state(data.keys().map(String::as_str));
-    format!("{request}.{keys}{}", if leased { LEASED } else { "" })
+    let words = [(CREATED, created), (LEASED, leased)];
+    let words = words
+        .into_iter()
+        .filter(|(_, holds)| *holds)
+        .map(|(word, _)| word);
+    let all: Vec<&str> = [request, &keys].into_iter().chain(words).collect();
+    all.join(".")
+}
+
+/// Whether it was us who created a live Secret. One that was taken over, from its owner or from JASM, is not.
+pub fn is_our_creation(live: &Meta) -> bool {
+    let ours = live.fields.has_field(&["metadata", "annotations"], STATE);
+    let state = live.annotations.get(STATE).filter(|_| ours);
+    state.is_some_and(|state| state.split('.').skip(2).any(|word| word == CREATED))
 }
 
 /// The leases of a Secret's content.
@@ -162,11 +177,9 @@ pub fn standing(live: &Meta, request: &str, path: &str) -> Standing {
             (false, false) => Standing::Outdated,
         };
     };
-    let (made_for, keys) = state.split_once('.').unwrap_or((state, ""));
-    let (keys, leased) = match keys.strip_suffix(LEASED) {
-        Some(keys) => (keys, true),
-        None => (keys, false),
-    };
+    let mut words = state.split('.');
+    let (made_for, keys) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let leased = words.any(|word| word == LEASED);
     let held = |parent: &[&str], names: &[&str]| names.iter().all(|name| live.fields.has_field(parent, name));
     let untouched = held(&["metadata", "labels"], &[MANAGED_BY, PROVIDER])
         && held(&["metadata", "annotations"], &[SOURCE_PATH, STATE, REQUESTED_BY])

@@ -1,6 +1,16 @@
 //! Types of Secrets to which Kubernetes gives a meaning: what they must hold.
 
 use crate::data::{Data, Value};
+use crate::formats::has_field;
+
+/// Whether Secrets of this type give power over the cluster, or are the memory of Helm: no request makes one, and none is ever
+/// taken over. The chart has the API server say the same (`secretguard.yaml`).
+pub fn is_reserved(secret_type: &str) -> bool {
+    secret_type == "kubernetes.io/service-account-token"
+        || ["bootstrap.kubernetes.io/", "helm.sh/"]
+            .iter()
+            .any(|prefix| secret_type.starts_with(prefix))
+}
 
 /// Checks the content of a Secret of this type. The text follows "a Secret of type …".
 pub fn check(data: &Data, secret_type: &str) -> Result<(), String> {
@@ -30,14 +40,13 @@ fn tls(data: &Data) -> Result<(), &'static str> {
 }
 
 fn docker(data: &Data, key: &str, field: &str) -> Result<(), &'static str> {
-    let parsed = data.get(key).and_then(|value| {
-        serde_json::from_slice::<std::collections::BTreeMap<String, serde::de::IgnoredAny>>(value.expose())
-            .ok()
-    });
-    match parsed {
-        Some(object) if field.is_empty() || object.contains_key(field) => Ok(()),
-        _ if field.is_empty() => Err("needs the key .dockercfg with a JSON object"),
-        _ => Err("needs the key .dockerconfigjson with a JSON object that has auths"),
+    let is_there = data
+        .get(key)
+        .is_some_and(|value| has_field(value.expose(), field));
+    match is_there {
+        true => Ok(()),
+        false if field.is_empty() => Err("needs the key .dockercfg with a JSON object"),
+        false => Err("needs the key .dockerconfigjson with a JSON object that has auths"),
     }
 }
 

@@ -191,6 +191,7 @@ impl Aws {
                 }
                 return (Answers::new(), batch);
             }
+            Err(CallError::Unreadable) => return (Answers::new(), batch),
             Err(error) => {
                 let error = error.into_fetch();
                 return (

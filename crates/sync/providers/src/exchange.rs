@@ -19,7 +19,8 @@ use trustplane_process::metrics::Metrics;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_core::request::Source;
 
-use crate::{Identity, Locator, Opener, Principal, Provider, Registry};
+use crate::outage::unavailable;
+use crate::{Identity, Locator, Opener, Opening, Principal, Provider, Registry};
 use desk::Desk;
 use news::Board;
 pub use news::News;
@@ -180,8 +181,8 @@ impl Exchange {
         if let Some(open) = before.filter(|open| open.looked.elapsed() < LOOK_AGAIN) {
             return Ok(open.desk.clone());
         }
-        match opener.open(name, before.map(|open| open.content)).await {
-            Ok(Some(opened)) => {
+        match opener.open(name, revision, before.map(|open| open.content)).await {
+            Ok(Opening::Opened(opened)) => {
                 let desk = self.open(opened.provider, {
                     let name = name.to_owned();
                     move |path| News::of_store(&name, path)
@@ -194,7 +195,12 @@ impl Exchange {
                 });
                 Ok(desk)
             }
-            Ok(None) => {
+            // Whoever has judged by the new revision may have it open already.
+            Ok(Opening::OtherRevision) => {
+                slot.take_if(|open| open.revision == *revision);
+                Err(unavailable("the store has changed since the request was judged"))
+            }
+            Ok(Opening::Unchanged) => {
                 let open = slot.as_mut().ok_or(FetchError::NoStore)?;
                 open.looked = Instant::now();
                 Ok(open.desk.clone())

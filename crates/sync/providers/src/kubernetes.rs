@@ -4,18 +4,22 @@
 //! [`CONSENT`] who may have it, and a policy allows the request. Whoever is not named learns nothing, not even that there is a
 //! Secret.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, unfold};
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use k8s_openapi::ByteString;
+use kube::Client;
+use serde::Deserialize;
+use trustplane_kit::apply::WriteError;
+use trustplane_kit::read::read_object;
 use trustplane_kit::watch::{Change, Metadata, WatchSpec, Watches};
-use trustplane_plan::Keep;
+use trustplane_plan::{Keep, ObjectRef};
 use trustplane_process::metrics::Metrics;
-use trustplane_process::outside::{Fault, FaultKind, Limit, Outside};
+use trustplane_process::outside::{Fault, Limit, Outside};
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
+use trustplane_sync_core::name::SecretName;
 use trustplane_sync_core::state::SECRET;
 
 use crate::outage::{self, unavailable};
@@ -25,6 +29,12 @@ use crate::{Identity, Locator, Provider};
 pub const CONSENT: &str = "trustplane.io/sync-to-namespaces";
 
 const NAME: &str = "kubernetes";
+
+/// What a path is, for the people of a pod.
+const PATH_RULE: &str = "the path must be namespace/name, both as Kubernetes has them (DNS-1123): lower-case letters, digits \
+                         and '-', and in the name '.'";
+/// The longest name of a namespace.
+const LONGEST_NAMESPACE: usize = 63;
 
 /// Secrets of some namespaces of a cluster.
 pub struct Kubernetes {
@@ -53,31 +63,22 @@ impl Kubernetes {
 
     async fn fetch_one(&self, locator: &Locator) -> Result<Fetched, FetchError> {
         if locator.version.is_some() {
-            return Err(FetchError::Invalid {
-                what: "Secrets have no versions".to_owned(),
-            });
+            return Err(invalid("Secrets have no versions"));
         }
-        let path = locator.path.trim_start_matches('/');
-        let (namespace, name) = path
-            .split_once('/')
-            .filter(|(_, name)| !name.contains('/'))
-            .ok_or_else(|| FetchError::Invalid {
-                what: "the path must be namespace/name".to_owned(),
-            })?;
-        if !self.namespaces.contains(namespace) {
+        let object = object(&locator.path)?;
+        if !object
+            .namespace()
+            .is_some_and(|namespace| self.namespaces.contains(namespace))
+        {
             return Err(FetchError::NotOffered);
         }
-        let secret = self.read(namespace, name).await?.ok_or(FetchError::NotOffered)?;
-        let consent = secret
-            .metadata
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(CONSENT));
+        let secret = self.read(&object).await?.ok_or(FetchError::NotOffered)?;
         let asks = locator.on_behalf_of.namespace().unwrap_or_default();
+        let consent = secret.metadata.annotations.get(CONSENT);
         if !consent.is_some_and(|consent| agrees(consent, asks)) {
             return Err(FetchError::NotOffered);
         }
-        let data = secret.data.unwrap_or_default().into_iter();
+        let data = secret.data.into_iter();
         Ok(Fetched {
             provider: NAME,
             payload: Payload::Map(data.map(|(key, value)| (key, Value::new(value.0))).collect()),
@@ -86,24 +87,65 @@ impl Kubernetes {
         })
     }
 
-    async fn read(&self, namespace: &str, name: &str) -> Result<Option<Secret>, FetchError> {
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let secrets = &secrets;
+    async fn read(&self, object: &ObjectRef) -> Result<Option<Found>, FetchError> {
         let answer = self.outside.call_alone(|_| async move {
-            match secrets.get_opt(name).await {
+            match read_object(&self.client, &SECRET, object).await {
                 Ok(found) => Ok(Ok(found)),
-                Err(kube::Error::Api(status)) => match status.code {
-                    403 => Ok(Err(FetchError::Denied {
-                        permission: format!("the right to get Secrets in namespace {namespace}"),
-                    })),
-                    429 => Err(Fault::throttled(None, "HTTP status 429")),
-                    code @ 500.. => Err(Fault::new(FaultKind::Server5xx, format!("HTTP status {code}"))),
-                    code => Ok(Err(unavailable(&format!("the API server answered {code}")))),
-                },
-                Err(_) => Err(Fault::transport("the API server cannot be reached")),
+                Err(error) => judged(error).map(Err),
             }
         });
         answer.await.map_err(|error| outage::told(&error))?
+    }
+}
+
+/// What is read of a Secret.
+#[derive(Deserialize)]
+struct Found {
+    metadata: Bookkeeping,
+    #[serde(default)]
+    data: BTreeMap<String, ByteString>,
+}
+
+#[derive(Deserialize)]
+struct Bookkeeping {
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// The Secret that a path names. What is no name of a Secret is refused here, before any call: a policy has judged the same two
+/// parts.
+fn object(path: &str) -> Result<ObjectRef, FetchError> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let is_namespace = |name: &str| {
+        name.len() <= LONGEST_NAMESPACE && !name.contains('.') && SecretName::parse(name).is_some()
+    };
+    path.split_once('/')
+        .filter(|(namespace, name)| is_namespace(namespace) && SecretName::parse(name).is_some())
+        .map(|(namespace, name)| ObjectRef::new(Some(namespace), name))
+        .ok_or_else(|| invalid(PATH_RULE))
+}
+
+/// What a failed read means. Only an API server that is away or not well speaks against it, and is an error here.
+fn judged(error: WriteError) -> Result<FetchError, Fault> {
+    Ok(match error {
+        WriteError::Throttled { retry_after, .. } => {
+            return Err(Fault::throttled(retry_after, "the API server is throttling us"));
+        }
+        WriteError::Unavailable { problem, .. } => return Err(Fault::transport(problem)),
+        WriteError::Forbidden { attempt, .. } => FetchError::Denied {
+            permission: format!(
+                "the right to get Secrets in namespace {}",
+                attempt.target().object.namespace().unwrap_or_default()
+            ),
+        },
+        WriteError::WrongAnswer(_) => invalid("the API server's answer is not this Secret"),
+        _ => unavailable("the API server does not let Secrets be read"),
+    })
+}
+
+fn invalid(what: &str) -> FetchError {
+    FetchError::Invalid {
+        what: what.to_owned(),
     }
 }
 
@@ -145,6 +187,66 @@ fn agrees(consent: &str, namespace: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_two_names_and_nothing_else() {
+        assert_eq!(object("platform/tls.v1"), object("/platform/tls.v1"));
+        assert_eq!(
+            object("platform/tls").unwrap(),
+            ObjectRef::new(Some("platform"), "tls")
+        );
+        let long = format!("{}/tls", "a".repeat(64));
+        for odd in [
+            "platform/?",
+            "platform/admin?",
+            "platform/admin#",
+            "platform/admin?watch=1",
+            "platform/",
+            "platform",
+            "/tls",
+            "//platform/tls",
+            "platform/a/b",
+            "platform/../tls",
+            "platform/%61dmin",
+            "plat.form/tls",
+            "Platform/tls",
+            "platform/tls ",
+            &long,
+        ] {
+            let told = object(odd).unwrap_err().to_string();
+            assert!(
+                told.contains("namespace/name") && told.contains("DNS-1123"),
+                "{odd}: {told}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_an_api_server_that_is_not_well_speaks_against_itself() {
+        let attempt = || {
+            let target = trustplane_plan::Target {
+                kind: SECRET,
+                object: ObjectRef::new(Some("platform"), "tls"),
+            };
+            trustplane_kit::apply::Attempt::new("read", &target)
+        };
+        let away = WriteError::Unavailable {
+            attempt: attempt(),
+            problem: "connection refused".to_owned(),
+            retry_after: None,
+        };
+        assert!(judged(away).is_err_and(|fault| fault.kind().speaks_against_target()));
+        let throttled = WriteError::Throttled {
+            attempt: attempt(),
+            retry_after: None,
+        };
+        assert!(judged(throttled).is_err_and(|fault| !fault.kind().speaks_against_target()));
+        assert_eq!(
+            judged(WriteError::WrongAnswer(attempt())).unwrap(),
+            invalid("the API server's answer is not this Secret")
+        );
+        assert!(judged(WriteError::NotServed(attempt())).is_ok());
+    }
 
     #[test]
     fn consent_names_namespaces() {

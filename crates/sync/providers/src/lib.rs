@@ -114,12 +114,24 @@ pub trait Provider: Send + Sync + 'static {
 
 /// Opens stores: providers with a configuration by the admin.
 pub trait Opener: Send + Sync + 'static {
-    /// Opens a store. Nothing if it rests on the same content as before.
+    /// Opens a store as it is in the revision that a request was judged with. `before` is the content that it rested on when it
+    /// was opened in this revision.
     fn open<'a>(
         &'a self,
         store: &'a str,
+        revision: &'a str,
         before: Option<u64>,
-    ) -> BoxFuture<'a, Result<Option<Opened>, FetchError>>;
+    ) -> BoxFuture<'a, Result<Opening, FetchError>>;
+}
+
+/// What comes of an attempt to open a store.
+pub enum Opening {
+    /// It is open.
+    Opened(Opened),
+    /// It rests on the same content as before.
+    Unchanged,
+    /// It has another revision by now. The request was judged by what it was, so it must be judged again.
+    OtherRevision,
 }
 
 /// A store that was opened.

@@ -106,6 +106,11 @@ fn deleted() -> FetchError {
     FetchError::Invalid {
         what: "the secret is scheduled for deletion".to_owned(),
     }
+    .with_code("InvalidRequestException")
+}
+
+fn missing() -> FetchError {
+    FetchError::NotFound.with_code("ResourceNotFoundException")
 }
 
 #[tokio::test]
@@ -143,7 +148,7 @@ async fn a_secret_is_found_by_name_arn_version_and_stage() -> Result<()> {
     );
     for version in ["AWSPENDING", "00000000-0000-0000-0000-000000000000"] {
         let answer = fetch(&aws, "shop/db", Some(version)).await;
-        assert_eq!(answer.err(), Some(FetchError::NotFound), "{version}");
+        assert_eq!(answer.err(), Some(missing()), "{version}");
     }
     Ok(())
 }
@@ -184,9 +189,9 @@ async fn what_is_not_to_be_had_has_one_cause_alone_and_among_others() -> Result<
     let aws = account.provider();
     let expected = [
         ("there", good("there")),
-        ("never", Err(FetchError::NotFound)),
+        ("never", Err(missing())),
         ("going", Err(deleted())),
-        ("gone", Err(FetchError::NotFound)),
+        ("gone", Err(missing())),
         ("back", good("back")),
     ];
     for (path, expected) in &expected {
@@ -206,7 +211,7 @@ async fn many_at_once_are_answered_in_their_order_whatever_is_missing() -> Resul
         let name = format!("shop/{number}");
         if number % 7 == 3 {
             wanted.push(name);
-            expected.push(Err(FetchError::NotFound));
+            expected.push(Err(missing()));
             continue;
         }
         let made = account.create(&name, &format!("value {number}")).await?;
@@ -228,7 +233,7 @@ async fn a_batch_that_fails_as_a_whole_takes_nothing_from_the_others() -> Result
     let batch = json!({ "SecretIdList": ["one", "hollow"] });
     assert!(account.call("BatchGetSecretValue", batch).await.is_err());
     let answers = fetch_all(&account.provider(), &["one", "hollow", "two"]).await;
-    assert_eq!(answers, [good("1"), Err(FetchError::NotFound), good("2")]);
+    assert_eq!(answers, [good("1"), Err(missing()), good("2")]);
     Ok(())
 }
 

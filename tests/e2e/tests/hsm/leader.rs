@@ -155,5 +155,9 @@ fn is_settled(pool: &Value) -> bool {
             .iter()
             .any(|word| token["health"] == *word)
     };
-    status["phase"] == "Ready" && here.all(is_known)
+    // That a token is not served is said at once, and told after a minute.
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_told = |condition: &Value| condition["type"] == "Served" && condition["reason"] == "NotServed";
+    let settled = status["phase"] == "Ready" || conditions.clone().any(is_told);
+    settled && here.all(is_known)
 }

@@ -106,6 +106,7 @@ fn tokens_are_found_served_and_followed() {
     rotation.is_served();
     rotation.end();
     policy::discovery_may_report_and_nothing_else(&stage);
+    policy::foreign_pods_get_no_token(&stage);
     policy::holds_nowhere(&stage, &pin);
     rest.end();
     policy::everything_goes(&stage, ["pico", "twin", "mistaken", "locked"]);
@@ -135,6 +136,7 @@ fn install(arena: &Arena, release: &Release<'_>) {
                 &format!("capabilities.hsm.namespaces={{{TOKENS}}}"),
                 "capabilities.hsm.enabled=true",
                 "hsm.hostDirectories={/var/lib/softhsm}",
+                "hsm.offerTypes=true",
                 "deployment.extraArgs={--hsm-sysfs-path=/var/lib/usb/sys,--hsm-dev-path=/var/lib/usb/dev}",
             ],
         )

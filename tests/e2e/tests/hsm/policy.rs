@@ -1,5 +1,7 @@
 //! What must not happen: discovery that says more than it may, a PIN that shows, something that stays.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use trustplane_e2e::{say, try_say};
 use trustplane_testkit::canary::{Canary, Search};
@@ -75,6 +77,27 @@ pub fn discovery_may_report_and_nothing_else(stage: &Stage<'_>) {
         assert!(
             !said.status.success() && said.err.contains(why),
             "{why}: {said:?}"
+        );
+    }
+}
+
+/// The policy that ships: kubelet would give the device file of a token to any pod that requests it, so no such pod is let in.
+pub fn foreign_pods_get_no_token(stage: &Stage<'_>) {
+    for namespace in [TOKENS, "default"] {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "thief", "namespace": namespace},
+            "spec": {"containers": [{
+                "name": "main", "image": "none", "resources": {"limits": {"hsm.j5t.io/picohsm": "1"}},
+            }]},
+        });
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), pod.to_string()).unwrap();
+        let path = file.path().to_string_lossy().into_owned();
+        let create = ["create", "--dry-run=server", "--filename", &path];
+        let said = try_say(&mut stage.arena.kubectl(&create)).unwrap();
+        assert!(
+            !said.status.success() && said.err.contains("hsm.tokenUsers"),
+            "{namespace}: {said:?}"
         );
     }
 }

@@ -3,10 +3,14 @@
 
 use std::process::ExitCode;
 
-use trustplane_kit::manager::{self, NoMore};
+use trustplane_kit::manager::{self, NoMore, Program};
+
+const PROGRAM: Program = Program {
+    name: "sample-manager",
+    component: "sample",
+    version: env!("CARGO_PKG_VERSION"),
+};
 
 fn main() -> ExitCode {
-    manager::main("sample", env!("CARGO_PKG_VERSION"), |_: NoMore| {
-        vec![trustplane_sample::capability()]
-    })
+    manager::main(PROGRAM, |_: NoMore| vec![trustplane_sample::capability()])
 }

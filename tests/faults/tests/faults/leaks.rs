@@ -10,7 +10,7 @@ use trustplane_kit::apply::INSTALLATION_KEY;
 use trustplane_sample::api::{Mirror, SOURCE};
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::canary::{Canary, Search};
-use trustplane_testkit::proxy::{Answer, EventFault, EventMatch, Fault, Match, Rule, Verb};
+use trustplane_testkit::proxy::{Answer, EventFault, EventMatch, Fault, Match, Rule, Twist, Verb};
 use trustplane_testkit::{DEADLINE, Process, until, wait_for};
 
 use crate::stage::{SOURCE_NAME, Stage, remove, single};
@@ -39,6 +39,7 @@ async fn plant(stage: &Stage, canaries: &[Canary; 3]) -> Result<()> {
 /// Every way to fail while values are at hand.
 fn trouble(stage: &Stage) -> Vec<trustplane_testkit::proxy::Script> {
     let copies = || Match::writes().resource("secrets");
+    let reads = || Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME);
     let rules = [
         Rule::new(copies(), Fault::Answer(Answer::conflict()))
             .skip(1)
@@ -48,11 +49,11 @@ fn trouble(stage: &Stage) -> Vec<trustplane_testkit::proxy::Script> {
         Rule::new(copies(), Fault::Cut).times(1),
         // The last of the writes that fail: this one takes effect, and after it there may be nothing left to write.
         Rule::new(copies(), Fault::CutAnswer).times(1),
-        Rule::new(
-            Match::verb(Verb::Get).resource("secrets").name(SOURCE_NAME),
-            Fault::CutAnswer,
-        )
-        .times(1),
+        Rule::new(reads(), Fault::CutAnswer).times(1),
+        // Answers that are something else, in every way.
+        Rule::new(reads(), Fault::Twist(Twist::Truncated)).times(1),
+        Rule::new(reads(), Fault::Twist(Twist::List)).times(1),
+        Rule::new(reads(), Fault::Twist(Twist::Garbage)).times(1),
         Rule::new(
             Match::verb(Verb::Watch).resource("secrets"),
             Fault::Events(EventMatch::any().name(SOURCE_NAME), EventFault::Cut),

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use trustplane_kit::apply::INSTALLATION_KEY;
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_sample::capability;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{ControlPlane, DEADLINE, Process, Program, Rules, Sandbox, until};
@@ -36,7 +37,7 @@ async fn a_name_that_does_not_exist_ends_it_with_the_names_that_do() -> Result<(
     let log = running.log()?;
     ensure!(!status.success(), "{log}");
     assert_eq!(
-        log.matches(r#""miror" does not exist; this build has mirror"#)
+        log.matches(r#"\"miror\" does not exist; this build has mirror"#)
             .count(),
         1,
         "told once: {log}"
@@ -64,8 +65,8 @@ async fn without_its_rights_a_capability_rests_and_the_log_names_them() -> Resul
     let sandbox = Sandbox::on(plane, "powerless").await?;
     let rights = process_rights(MANAGER);
     let bare = Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     };
     let account = sandbox.apply_rbac("powerless", &bare).await?;
     let running = choosing().start(&account.instance("powerless").await?)?;

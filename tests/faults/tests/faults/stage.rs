@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
-use trustplane_kit::rights::Rights;
+use trustplane_kit::rights::{Place, Rights};
 use trustplane_kit::watch::Tuning;
 use trustplane_process::backoff::Backoff;
 use trustplane_sample::api::{Mirror, MirrorSpec, SOURCE};
@@ -37,8 +37,8 @@ pub fn rules() -> Rules {
 
 fn granted(rights: Rights) -> Rules {
     Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     }
 }
 

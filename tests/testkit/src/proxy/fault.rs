@@ -23,6 +23,8 @@ pub enum Fault {
     Cut,
     /// The request takes effect, but the connection breaks before the answer.
     CutAnswer,
+    /// The request takes effect, but what comes back is something else, with everything that a leak would show.
+    Twist(Twist),
     /// The request is never sent on and never answered.
     Freeze,
     /// The request takes effect, but is never answered.
@@ -49,6 +51,22 @@ pub enum Moment {
     Before,
     /// It did: the process died before it heard the answer.
     After,
+}
+
+/// What becomes of a good answer. Its status stays good, and nothing is wrong with the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Twist {
+    /// Its last bytes are missing.
+    Truncated,
+    /// Instead of one object come all of its collection.
+    List,
+    /// It is no JSON: a gateway has put words before and behind it.
+    Garbage,
+}
+
+impl Twist {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Truncated, Self::List, Self::Garbage];
 }
 
 /// An answer that the API server did not give.

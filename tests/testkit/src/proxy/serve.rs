@@ -20,7 +20,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::events::{Events, Horizon};
-use super::fault::{Answer, Fault, Moment};
+use super::fault::{Answer, Fault, Moment, Twist};
 use super::flight::Flight;
 use super::request::{Request, Verb};
 use super::{Shared, past};
@@ -112,6 +112,7 @@ impl Exchange {
                 self.take_effect().await?;
                 Err(anyhow!("injected fault: the answer is lost"))
             }
+            Some(Fault::Twist(twist)) => self.twisted(twist).await,
             Some(Fault::Freeze | Fault::Halt(Moment::Before)) => std::future::pending().await,
             Some(Fault::FreezeAnswer | Fault::Halt(Moment::After)) => {
                 self.take_effect().await?;
@@ -152,6 +153,26 @@ impl Exchange {
         self.shared.journal.answered(self.index, answer.status().as_u16());
         answer.into_body().collect().await?;
         Ok(())
+    }
+
+    /// Sends the request on, and gives something else back.
+    async fn twisted(self, twist: Twist) -> Result<Response<Body>> {
+        self.shared.journal.sent(self.index);
+        let upstream = &self.shared.upstream;
+        let answer = upstream.forward(&self.parts, self.body.clone()).await?;
+        let code = answer.status().as_u16();
+        self.shared.journal.answered(self.index, code);
+        let body = answer.into_body().collect().await?.to_bytes();
+        let body = match twist {
+            Twist::Truncated => body.slice(..body.len().saturating_sub(3)),
+            Twist::Garbage => [b"<html>".as_slice(), &body, b"</html>"].concat().into(),
+            Twist::List => {
+                let path = self.parts.uri.path();
+                let (collection, _) = path.rsplit_once('/').unwrap_or((path, ""));
+                upstream.read(&self.parts, collection).await?.1
+            }
+        };
+        Ok(json_response(code, body)?)
     }
 
     async fn past(self, version: &str, horizon: Horizon) -> Result<Response<Body>> {

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
 use trustplane_testkit::proxy::{
-    Answer, EventFault, EventMatch, Fault, Gate, Match, Moment, Proxy, Rule, Verb,
+    Answer, EventFault, EventMatch, Fault, Gate, Match, Moment, Proxy, Rule, Twist, Verb,
 };
 use trustplane_testkit::{DEADLINE, Instance, Rules, Sandbox};
 
@@ -355,5 +355,28 @@ async fn the_past_is_shown_to_a_streaming_list_too() -> Result<()> {
     );
     gate.open();
     assert_eq!(next(&mut watch, 1).await?, ["added b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_twisted_answer_is_good_by_its_status_and_nothing_else() -> Result<()> {
+    let bench = Bench::new("twist").await?;
+    for name in ["a", "b"] {
+        bench.create(name, "content").await?;
+    }
+    for twist in Twist::ALL {
+        let gets = Match::verb(Verb::Get).resource("configmaps");
+        let script = bench.proxy.add(Rule::new(gets, Fault::Twist(twist)).once());
+        let path = format!("/api/v1/namespaces/{}/configmaps/a", bench.sandbox.namespace());
+        let request = http::Request::get(path).body(Vec::new())?;
+        let text = bench.instance.client()?.request_text(request).await?;
+        assert_eq!(script.count(), 1);
+        assert!(text.contains("content"), "{twist:?}: {text}");
+        let json = serde_json::from_str::<serde_json::Value>(&text);
+        match twist {
+            Twist::List => assert_eq!(json?["kind"], "ConfigMapList"),
+            Twist::Truncated | Twist::Garbage => assert!(json.is_err(), "{text}"),
+        }
+    }
     Ok(())
 }

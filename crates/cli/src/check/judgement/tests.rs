@@ -44,6 +44,7 @@ fn healthy() -> Observation {
         now: Ok(NOW.parse().unwrap()),
         processes: Ok(vec![view]),
         crds: BTreeMap::from([("mirrors.sample.trustplane.io".to_owned(), crd)]),
+        tokens: None,
     }
 }
 
@@ -111,6 +112,7 @@ fn a_cluster_that_does_not_answer_is_one_story() {
         now: Err(gone()),
         processes: Err(gone()),
         crds: BTreeMap::new(),
+        tokens: None,
     };
     insta::assert_snapshot!(shown(&observation), @r"
     ✗ cluster       could not be seen: connection refused

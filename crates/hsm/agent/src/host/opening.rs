@@ -61,8 +61,16 @@ impl Actor {
     }
 
     pub(super) async fn find(&mut self) -> Result<TokenInfo, Pause> {
-        let find = Request::Find(self.search(self.wanted()));
-        let found = match self.ask_to_open(&find.into()).await?.head {
+        let wanted = self.wanted();
+        let find = Request::Find(self.search(wanted.clone()));
+        let mut answer = self.ask_to_open(&find.into()).await?.head;
+        if is_ambiguous(&answer)
+            && let Some(known) = self.recorded(wanted).await
+        {
+            let find = Request::Find(self.search(known));
+            answer = self.ask_to_open(&find.into()).await?.head;
+        }
+        let found = match answer {
             Reply::Found(found) => found,
             Reply::Failed(failure) => return Err(self.miss(failure)),
             _ => return Err(self.miss(senseless())),
@@ -154,6 +162,14 @@ impl Actor {
         }
     }
 
+    /// What is wanted, with the serial number of the token that this agent has served before: that tells it from others with the
+    /// same label.
+    async fn recorded(&self, wanted: Wanted) -> Option<Wanted> {
+        let book = self.book.as_ref().filter(|_| wanted.serial.is_none())?;
+        let serial = Some(book.known_serial().await?);
+        Some(Wanted { serial, ..wanted })
+    }
+
     pub(super) async fn ask_to_open(&mut self, request: &Message<Request>) -> Result<Message<Reply>, Pause> {
         let answer = self.ask(request, self.settings.opening).await;
         answer.map_err(|_| self.pause_to_start())
@@ -204,6 +220,11 @@ impl Actor {
         // Nothing is tried by looking whether the token says otherwise by now.
         problem.may_pass().then(|| self.pause_to_look())
     }
+}
+
+/// Whether more than one token is what is wanted.
+fn is_ambiguous(answer: &Reply) -> bool {
+    matches!(answer, Reply::Failed(failure) if failure.kind == Kind::FailedPrecondition)
 }
 
 pub(super) fn senseless() -> Failure {

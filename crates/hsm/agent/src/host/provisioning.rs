@@ -21,8 +21,8 @@ use crate::wire::{Failure, Kind, Reply, Request};
 /// How a blank token is made ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provision {
-    /// The security officer's PIN. It has to be kept elsewhere already.
-    pub officer: Secret<String>,
+    /// The security officer's PIN, which has to be kept elsewhere already. Without it a blank token is told of and left as it is.
+    pub officer: Option<Secret<String>>,
     /// The label that the token gets: 1 to 32 bytes.
     pub label: String,
 }
@@ -61,7 +61,14 @@ impl Actor {
             Reply::Failed(failure) => return Ok(self.skipped(failure.text)),
             _ => return Ok(self.skipped(senseless().text)),
         };
-        let Some(grant) = self.may_provision(provision, &blank).await? else {
+        if self.has_provisioned(&blank).await? {
+            return Ok(false);
+        }
+        let Some(officer) = &provision.officer else {
+            self.show(Provisioning::SoPinWanted);
+            return Ok(false);
+        };
+        let Some(grant) = self.may_provision(officer, &blank).await? else {
             return Ok(false);
         };
         self.show(Provisioning::Running);
@@ -71,10 +78,7 @@ impl Actor {
         if let Some(book) = &mut self.book {
             book.sent(&grant);
         }
-        let pins = [
-            Some(&provision.officer),
-            self.login.given().map(|given| &given.pin),
-        ];
+        let pins = [Some(officer), self.login.given().map(|given| &given.pin)];
         let order = Message {
             head: Request::Provision {
                 label: provision.label.clone(),
@@ -99,28 +103,35 @@ impl Actor {
         })
     }
 
-    /// Whether the record allows it: never a second time.
+    /// Whether this agent has set up a token before: no agent sets up a second one.
+    async fn has_provisioned(&mut self, blank: &TokenInfo) -> Result<bool, Pause> {
+        let Some(book) = &mut self.book else {
+            return Ok(true);
+        };
+        match book.has_provisioned().await {
+            Ok(false) => Ok(false),
+            Ok(true) => {
+                let text = "this agent has made a token its own before, and does so once";
+                self.skipped(text.to_owned());
+                Ok(true)
+            }
+            Err(error) => Err(self.denied(Denial::Ledger(error), blank)),
+        }
+    }
+
+    /// Whether the record allows to try the security officer's PIN.
     async fn may_provision(
         &mut self,
-        provision: &Provision,
+        officer: &Secret<String>,
         blank: &TokenInfo,
     ) -> Result<Option<Grant>, Pause> {
         let Some(book) = &mut self.book else {
             return Ok(None);
         };
-        match book.has_provisioned().await {
-            Ok(false) => {}
-            Ok(true) => {
-                let text = "this agent has made a token its own before, and does so once";
-                self.skipped(text.to_owned());
-                return Ok(None);
-            }
-            Err(error) => return Err(self.denied(Denial::Ledger(error), blank)),
-        }
         let asked = Asked {
             token: identity(blank),
             secret: OFFICER,
-            pin: &provision.officer,
+            pin: officer,
             again: "",
             account: Account::Automatic,
             flags: Flags::Clear,

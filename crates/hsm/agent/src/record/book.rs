@@ -265,6 +265,13 @@ impl Book {
         self.notes.written(within).await
     }
 
+    /// The serial number of the token of the first contact, if there was one and the record can be read.
+    pub(crate) async fn known_serial(&self) -> Option<String> {
+        let record = self.ledger.load().await.ok()?.record;
+        let serial = record.token.map(|token| token.serial);
+        serial.filter(|serial| !serial.is_empty())
+    }
+
     /// Whether a token was made ours by this agent before, or is being made so.
     pub(crate) async fn has_provisioned(&self) -> Result<bool, LedgerError> {
         let record = self.ledger.load().await?.record;

@@ -15,6 +15,14 @@ use crate::health::{Health, Phase, Provisioning};
 pub fn state_of(health: &Health) -> (AgentPhase, String) {
     let fault = || health.fault.clone().unwrap_or_default();
     let provisioning = match (&health.provisioning, health.phase) {
+        (
+            Some(Provisioning::SoPinWanted),
+            Phase::Opening | Phase::Unavailable | Phase::PinRefused(PinProblem::NotSet),
+        ) => Some((
+            AgentPhase::SoPinWanted,
+            "a blank token was found; it is set up as soon as the manager has made an SO-PIN for it"
+                .to_owned(),
+        )),
         (Some(Provisioning::Running), _) => Some((
             AgentPhase::Provisioning,
             "a blank token is being set up".to_owned(),

@@ -21,7 +21,6 @@ use crate::wire::Wanted;
 #[command(
     name = "trustplane-agent serve",
     bin_name = "trustplane-agent serve",
-    version,
     mut_arg("admin_bind_address", |arg| arg.default_value("0")),
     after_help = "Example:\n  trustplane-agent serve --device-name=stick --pkcs11-library=/usr/lib/softhsm/libsofthsm2.so \\\n    \
                   --token-label=dev-a --pin-secret=vault/stick-pin/pin --record=vault/hsm-agent-stick\n\n\
@@ -200,6 +199,12 @@ pub(crate) fn profile(text: &str) -> Result<Profile, String> {
         let names: Vec<&'static str> = Profile::iter().map(Into::into).collect();
         format!("want one of {}", names.join(", "))
     })
+}
+
+impl AsRef<CommonArgs> for ServeArgs {
+    fn as_ref(&self) -> &CommonArgs {
+        &self.common
+    }
 }
 
 impl ServeArgs {

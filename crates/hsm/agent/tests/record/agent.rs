@@ -43,7 +43,7 @@ pub struct Order {
     pub label: String,
     /// How long the module may take, in seconds.
     pub opening: u64,
-    /// The security officer's PIN, if a blank token is to be made ours.
+    /// The security officer's PIN, if a blank token is to be made ours; empty if nobody has made it yet.
     pub officer: Option<String>,
     /// What each byte of the key of the digests is.
     pub key: u8,
@@ -200,7 +200,7 @@ fn run() -> Result<()> {
             digests: DigestKey::new(&[order.key; 32])?,
             pod: order.pod.clone(),
             provision: order.officer.map(|officer| Provision {
-                officer: Secret::new(officer),
+                officer: (!officer.is_empty()).then(|| Secret::new(officer)),
                 label: order.label.clone(),
             }),
         };

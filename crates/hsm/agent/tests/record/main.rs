@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agent;
+mod answers;
 mod change;
 mod crash;
 mod leaks;

@@ -30,6 +30,38 @@ async fn a_blank_token_is_left_alone_unless_it_is_wanted() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_blank_token_is_told_of_and_left_as_it_is_without_an_so_pin() -> Result<()> {
+    let stage = Stage::blank(PIN).await?;
+    let waiting = Order {
+        officer: Some(String::new()),
+        ..order(&stage)
+    };
+    let agent = stage.agent_with(&waiting).await?;
+    stage.state(AgentPhase::SoPinWanted).await?;
+    agent.kill();
+    assert!(stage.answers("C_InitToken").is_empty() && stage.answers("C_Login").is_empty());
+    assert_eq!(stage.record().await?.tries, []);
+    // The next pod has one.
+    let agent = stage.agent_with(&order(&stage)).await?;
+    agent.says(&serving()).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_of_a_token_in_use_wants_no_so_pin() -> Result<()> {
+    let stage = Stage::blank(PIN).await?;
+    stage.make_token(PIN);
+    let waiting = Order {
+        officer: Some(String::new()),
+        ..order(&stage)
+    };
+    let agent = stage.agent_with(&waiting).await?;
+    agent.says(&serving()).await;
+    stage.state(AgentPhase::Serving).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_blank_token_is_made_ours_once() -> Result<()> {
     let stage = Stage::blank(PIN).await?;
     let agent = stage.agent_with(&order(&stage)).await?;

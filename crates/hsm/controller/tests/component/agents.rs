@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 use trustplane_testkit::{DEADLINE, wait_for};
 
-use crate::stage::{AGENT, Stage, device, entry, fixed, node, phase, pico, pod, report, token};
+use crate::stage::{AGENT, Stage, blank, device, entry, fixed, node, phase, pico, pod, report, token};
 
 /// Whether an account may do something.
 async fn may(stage: &Stage, namespace: &str, verb: &str, resource: &str, name: &str) -> Result<bool> {
@@ -92,7 +92,7 @@ async fn an_so_pin_is_made_once_and_outlives_everything() -> Result<()> {
     let mut spec = fixed(tokens);
     spec["pkcs11"]["autoProvision"] = true.into();
     device(&stage.sandbox, "soft", spec).await?;
-    let made: Secret = stage.there("hsm-agent-soft-one-so-pin").await?;
+    let made = blank(&stage.sandbox, "hsm-agent-soft-one").await?;
     assert_eq!(entry(&made, "so-pin").len(), 16);
     stage.there::<Deployment>("hsm-agent-soft-one").await?;
     // The token leaves the list, and its agent goes.
@@ -101,16 +101,17 @@ async fn an_so_pin_is_made_once_and_outlives_everything() -> Result<()> {
     device(&stage.sandbox, "soft", other).await?;
     stage.gone::<Deployment>("hsm-agent-soft-one").await?;
     stage.gone::<Secret>("hsm-agent-soft-one-tls").await?;
+    stage.there::<Deployment>("hsm-agent-soft-two").await?;
     crate::stage::remove_device(&stage.sandbox, "soft").await?;
     stage.gone::<Deployment>("hsm-agent-soft-two").await?;
     stage.gone::<Secret>("hsm-agent-soft-two-tls").await?;
-    for name in ["hsm-agent-soft-one-so-pin", "hsm-agent-soft-two-so-pin"] {
-        let kept = stage.api::<Secret>().get(name).await?;
-        assert_eq!(kept.metadata.owner_references, None);
-        assert_eq!(kept.metadata.deletion_timestamp, None);
-    }
     let kept = stage.api::<Secret>().get("hsm-agent-soft-one-so-pin").await?;
+    assert_eq!(kept.metadata.owner_references, None);
+    assert_eq!(kept.metadata.deletion_timestamp, None);
     assert_eq!((kept.metadata.uid, kept.data), (made.metadata.uid, made.data));
+    // No blank token was found by the other agent.
+    let never = stage.api::<Secret>().get_opt("hsm-agent-soft-two-so-pin").await?;
+    assert!(never.is_none());
     stage.kill(running).await
 }
 

@@ -15,6 +15,7 @@ mod crashes;
 mod devices;
 mod moves;
 mod nodes;
+mod outage;
 mod pools;
 mod quiet;
 mod removal;

@@ -24,15 +24,7 @@ impl<'a> Silent<'a> {
         let ours = Select::default().labels(&format!("app={agent}"));
         let pods = stage.api::<Pod>();
         let pod = eventually(&pods, &ours, DEADLINE, |found| found.keys().next().cloned()).await?;
-        let node = at(&stage.sandbox, "silent");
-        // No DaemonSet of another test comes here.
-        let taint = json!({ "key": "test.trustplane.io/silent", "effect": "NoSchedule" });
-        let wish = json!({ "metadata": { "name": node }, "spec": { "taints": [taint] } });
-        let nodes: Api<Node> = Api::all(stage.sandbox.client());
-        nodes
-            .create(&PostParams::default(), &serde_json::from_value(wish)?)
-            .await
-            .with_context(|| format!("create the node {node}"))?;
+        let node = there_is(stage, "silent").await?;
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": { "name": pod },
             "target": { "apiVersion": "v1", "kind": "Node", "name": node },
@@ -47,9 +39,27 @@ impl<'a> Silent<'a> {
     pub async fn ends(self) -> Result<()> {
         let by_force = DeleteParams::default().grace_period(0);
         self.stage.api::<Pod>().delete(&self.pod, &by_force).await?;
-        let nodes: Api<Node> = Api::all(self.stage.sandbox.client());
-        let node = at(&self.stage.sandbox, "silent");
-        nodes.delete(&node, &DeleteParams::default()).await?;
-        Ok(())
+        is_gone(self.stage, "silent").await
     }
+}
+
+/// Makes a node on which no DaemonSet of another test runs, and gives its name.
+pub async fn there_is(stage: &Stage, name: &str) -> Result<String> {
+    let node = at(&stage.sandbox, name);
+    let taint = json!({ "key": "test.trustplane.io/silent", "effect": "NoSchedule" });
+    let wish = json!({ "metadata": { "name": node }, "spec": { "taints": [taint] } });
+    let nodes: Api<Node> = Api::all(stage.sandbox.client());
+    nodes
+        .create(&PostParams::default(), &serde_json::from_value(wish)?)
+        .await
+        .with_context(|| format!("create the node {node}"))?;
+    Ok(node)
+}
+
+/// Removes a node.
+pub async fn is_gone(stage: &Stage, name: &str) -> Result<()> {
+    let nodes: Api<Node> = Api::all(stage.sandbox.client());
+    let node = at(&stage.sandbox, name);
+    nodes.delete(&node, &DeleteParams::default()).await?;
+    Ok(())
 }

@@ -1,19 +1,19 @@
 //! Pools: what nodes report, and what of it counts.
 
-use std::sync::Arc;
-
 use anyhow::Result;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trustplane_api::hsm::HsmPool;
-use trustplane_process::clock::ManualClock;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{EventFault, EventMatch, Fault, Gate, Match, Proxy, Rule, Verb};
 
+use crate::nodes::Silent;
+use crate::outage::{Node, is_impatient};
 use crate::quiet::looked_at;
-use crate::stage::{AGENT, SERIAL, Stage, at, device, node, pico, pod, report, says, token};
+use crate::stage::{AGENT, SERIAL, Stage, at, device, node, phase, pico, pod, report, says, token};
 
 #[tokio::test]
 async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
@@ -22,8 +22,13 @@ async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
         .pool("pico-pool", |status| status.available_devices == 1)
         .await?;
     assert_eq!(
-        (status.phase.as_deref(), status.total_devices),
-        (Some("Ready"), 1)
+        (
+            status.phase.as_deref(),
+            status.total_devices,
+            status.served_devices
+        ),
+        // Nobody serves it here.
+        (Some("Partial"), 1, Some(0))
     );
     let found = &status.aggregated_devices[0];
     assert_eq!(found.serial_number.as_deref(), Some(SERIAL));
@@ -105,11 +110,8 @@ async fn devices_that_share_a_node_do_not_disturb_each_other() -> Result<()> {
     says(&stage.sandbox, &pod, &report("pico", &[token("p2")])).await?;
     stage
         .pool("nitro-pool", |status| {
-            let told = status
-                .reporting_pods
-                .iter()
-                .any(|pod| pod.error.is_some() || !pod.fresh);
-            told || status.phase.as_deref() != Some("Ready")
+            let mut pods = status.reporting_pods.iter();
+            pods.any(|pod| pod.error.is_some() || !pod.fresh)
         })
         .await?;
     stage.pool("pico-pool", |status| only(status, SERIAL)).await?;
@@ -118,34 +120,22 @@ async fn devices_that_share_a_node_do_not_disturb_each_other() -> Result<()> {
 
 #[tokio::test]
 async fn a_node_that_falls_silent_is_noticed_and_its_agent_keeps_serving() -> Result<()> {
-    let mut stage = Stage::new("silent").await?;
-    let clock = Arc::new(ManualClock::new(Timestamp::now()));
-    stage.options.clock = clock.clone();
+    let stage = Stage::new("silent").await?;
     let (_, running) = stage.start("first").await?;
     device(&stage.sandbox, "pico", pico()).await?;
-    node(
-        &stage.sandbox,
-        "pico",
-        "node-1",
-        &report("pico", &[token(SERIAL)]),
-    )
-    .await?;
+    is_impatient(&stage, "pico-pool").await?;
+    let said = report("pico", &[token(SERIAL)]);
+    node(&stage.sandbox, "pico", "silent", &said).await?;
     let second = node(&stage.sandbox, "pico", "node-2", &report("pico", &[token("f77")])).await?;
-    stage
-        .pool("pico-pool", |status| {
-            status.phase.as_deref() == Some("Ready") && status.available_devices == 2
-        })
-        .await?;
+    // The agent of the first node serves; the second node goes on reporting.
+    let _reporting = Node::reports(&stage, &second, "f77");
     stage.there::<Deployment>(AGENT).await?;
-    clock.advance(SignedDuration::from_secs(301));
-    // The second node goes on reporting; its own clock is as far as ours.
-    let mut fresh = report("pico", &[token("f77")]);
-    fresh["lastReportTime"] = json!(trustplane_process::clock::Clock::now(&*clock));
-    says(&stage.sandbox, &second, &fresh).await?;
+    let silent = Silent::runs(&stage, AGENT).await?;
+    serves(&stage, AGENT, &silent.pod).await?;
     let status = stage
         .pool("pico-pool", |status| {
             let fresh: Vec<_> = status.reporting_pods.iter().map(|pod| pod.fresh).collect();
-            fresh == [false, true]
+            fresh == [true, false]
         })
         .await?;
     let available: Vec<_> = status
@@ -153,11 +143,32 @@ async fn a_node_that_falls_silent_is_noticed_and_its_agent_keeps_serving() -> Re
         .iter()
         .map(|token| token.available)
         .collect();
-    assert_eq!(available, [false, true]);
-    // What is there keeps serving, and what is new is still served.
-    stage.there::<Deployment>(AGENT).await?;
+    assert_eq!(available, [true, true]);
+    // Its agent ends: now nobody knows of the token, and it is given up in its time.
+    stage.record(AGENT, json!({ "state": null })).await?;
+    stage
+        .pool("pico-pool", |status| {
+            status.available_devices == 1 && status.total_devices == 2
+        })
+        .await?;
+    stage
+        .pool("pico-pool", |status| status.total_devices == 1)
+        .await?;
     stage.there::<Deployment>("hsm-agent-pico-f77").await?;
+    silent.ends().await?;
     stage.kill(running).await
+}
+
+/// The pod of an agent is ready, and says that it serves.
+async fn serves(stage: &Stage, agent: &str, pod: &str) -> Result<()> {
+    phase(&stage.sandbox, pod, "Running", "").await?;
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    let pods = stage.api::<Pod>();
+    let ready = pods
+        .patch_status(pod, &PatchParams::default(), &Patch::Merge(&ready))
+        .await?;
+    let state = json!({ "phase": "Serving", "since": Timestamp::now(), "by": ready.metadata.uid });
+    stage.record(agent, json!({ "state": state.to_string() })).await
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::json;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{DEADLINE, until};
 
-use crate::stage::{AGENT, Looks, SERIAL, Stage, device, fixed, node, pico, report, says, token};
+use crate::stage::{AGENT, Looks, SERIAL, Stage, blank, device, fixed, node, pico, report, says, token};
 
 /// Waits until everything was looked at many times: each look reads the clock, and all is looked at every second.
 pub async fn looked_at(looks: &Looks, times: usize) -> Result<()> {
@@ -66,7 +66,7 @@ async fn two_that_write_at_once_do_no_harm_and_come_to_rest() -> Result<()> {
     for agent in ["hsm-agent-soft-one", "hsm-agent-soft-two"] {
         stage.there::<Deployment>(agent).await?;
         stage.there::<Secret>(&format!("{agent}-tls")).await?;
-        stage.there::<Secret>(&format!("{agent}-so-pin")).await?;
+        blank(&stage.sandbox, agent).await?;
     }
     looked_at(&looks, 60).await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;

@@ -20,6 +20,7 @@ use trustplane_api::hsm::{HsmDevice, HsmPool, HsmPoolStatus};
 use trustplane_hsm_controller::{Lives, Rules as Chosen, Setup, kinds, rights, run_alone};
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_kit::watch::Tuning;
 use trustplane_process::clock::{Clock, SystemClock};
 use trustplane_testkit::crash::{InProcess, Subject, Thread};
@@ -37,7 +38,7 @@ pub fn rules() -> Rules {
     let rights = process_rights("trustplane-manager").and(rights());
     Rules {
         cluster: Vec::new(),
-        namespaced: [rights.cluster, rights.namespaced].concat(),
+        namespaced: [rights.wide(), rights.of(Place::Home)].concat(),
     }
 }
 
@@ -212,11 +213,24 @@ impl Stage {
 
     /// What an agent writes into its record.
     pub async fn record(&self, agent: &str, data: Value) -> Result<()> {
-        let patch = Patch::Merge(json!({ "data": data }));
-        let records: Api<ConfigMap> = self.api();
-        records.patch(agent, &PatchParams::apply("agent"), &patch).await?;
-        Ok(())
+        record(&self.sandbox, agent, data).await
     }
+}
+
+/// What an agent writes into its record.
+pub async fn record(sandbox: &Sandbox, agent: &str, data: Value) -> Result<()> {
+    let patch = Patch::Merge(json!({ "data": data }));
+    let records: Api<ConfigMap> = sandbox.api();
+    records.patch(agent, &PatchParams::apply("agent"), &patch).await?;
+    Ok(())
+}
+
+/// An agent has found a blank token, and gets an SO-PIN for it.
+pub async fn blank(sandbox: &Sandbox, agent: &str) -> Result<Secret> {
+    there::<ConfigMap>(sandbox, agent).await?;
+    let state = json!({ "phase": "SoPinWanted", "since": Timestamp::now() });
+    record(sandbox, agent, json!({ "state": state.to_string() })).await?;
+    there(sandbox, &format!("{agent}-so-pin")).await
 }
 
 pub async fn there<K>(sandbox: &Sandbox, name: &str) -> Result<K>
@@ -359,7 +373,7 @@ pub async fn remove_device(sandbox: &Sandbox, name: &str) -> Result<()> {
 /// Another namespace in which the account has the same rights.
 pub async fn second(stage: &Stage, name: &str) -> Result<Sandbox> {
     let sandbox = Sandbox::on(stage.sandbox.plane().clone(), name).await?;
-    let rules: Vec<PolicyRule> = rights().cluster;
+    let rules: Vec<PolicyRule> = rights().of(Place::Served);
     let role = Role {
         metadata: kube::core::ObjectMeta {
             name: Some("hsm".into()),

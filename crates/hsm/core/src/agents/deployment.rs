@@ -21,8 +21,8 @@ use crate::usb::DeviceType;
 const PCSCD: &str = "/usr/sbin/pcscd";
 
 /// The Deployment: one pod, on the node of the token, with that token and no other.
-pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules) -> Manifest {
-    let (mounts, volumes) = volumes(agent);
+pub(super) fn manifest(agent: &Agent<'_>, rules: &Rules, so_pin: bool) -> Manifest {
+    let (mounts, volumes) = volumes(agent, so_pin);
     let container = json!({
         "name": "agent",
         "image": rules.agent_image,
@@ -177,7 +177,7 @@ fn environment(agent: &Agent<'_>) -> Vec<Value> {
 }
 
 /// What the container mounts, and where that comes from.
-fn volumes(agent: &Agent<'_>) -> (Vec<Value>, Value) {
+fn volumes(agent: &Agent<'_>, so_pin: bool) -> (Vec<Value>, Value) {
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
     // What runs here keeps locks and sockets there, and no more: whatever fills them is evicted before the node is full.
     for (name, path, most) in [
@@ -199,7 +199,7 @@ fn volumes(agent: &Agent<'_>) -> (Vec<Value>, Value) {
         secret(record_key_secret_name(&agent.name)),
         "/etc/hsm/record",
     );
-    if agent.opening.auto_provision {
+    if agent.opening.auto_provision && so_pin {
         let mut so_pin = secret(so_pin_secret_name(&agent.name));
         // A token that was set up is served without it.
         so_pin["optional"] = true.into();

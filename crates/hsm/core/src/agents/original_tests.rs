@@ -50,7 +50,7 @@ fn agent_of(device: &Device) -> Value {
     }))
     .unwrap();
     let made = agents(device, &[pool_view("hsm", "pico", status)]);
-    let wishes = made["hsm-agent-pico-e6"].wishes(&owner(), &chosen());
+    let wishes = made["hsm-agent-pico-e6"].wishes(&owner(), &chosen(), false);
     let deployment = wishes.iter().find(|wish| *wish.kind() == DEPLOYMENT).unwrap();
     deployment.body()["spec"]["template"]["spec"].clone()
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
-use trustplane_api::hsm::record::{OFFICER, Outcome, Record};
+use trustplane_api::hsm::record::{AgentPhase, OFFICER, Outcome, Record};
 use trustplane_plan::{
     Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
     Plan, Severity, Step, Target, converge_set,
@@ -16,7 +16,7 @@ use trustplane_plan::{
 pub use action::AgentAction;
 
 use super::certificates::{Desk, Issuing};
-use super::refused::{AgentPod, removals};
+use super::refused::{AgentPod, remove_pods};
 use super::{DeviceView, PoolView};
 use crate::agents::{Agent, agents, is_trusted};
 use crate::consent::Consent;
@@ -25,7 +25,7 @@ use crate::objects::{
     CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, ROLE, ROLE_BINDING, SECRET, agent_of_record_key,
     away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name, tls_secret_name,
 };
-use crate::pool::grace_period;
+use crate::pool::{SOON, grace_period};
 use crate::rules::Rules;
 
 /// Everything that a decision about the agents of an HSMDevice rests on.
@@ -57,11 +57,13 @@ pub struct AgentsInput {
 /// An agent is made for a token that is there, and removed when its token has left the pools, which list it until the grace period
 /// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
 /// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. Its key stays as long as it does. An
-/// SO-PIN is never removed, and never made anew for a token that may have the old one.
+/// SO-PIN is made when the agent has found a blank token to set up, is never removed, and never made anew for a token that may have
+/// the old one.
 ///
 /// A PIN in another namespace is read only if its Secret consents: without that there is no right to it, and no new agent.
 ///
-/// Certificates are replaced in time, and pods that the kubelet has refused are removed, whatever the HSMDevice says now.
+/// Certificates are replaced in time, and pods that the kubelet has refused or whose Deployment is gone are removed, whatever the
+/// HSMDevice says now.
 pub fn decide_agents(
     input: &AgentsInput,
     rules: &Rules,
@@ -74,7 +76,7 @@ pub fn decide_agents(
         .filter(|device| !device.meta.is_terminating())
     else {
         let mut plan = farewell(input);
-        plan.steps.extend(removals(input));
+        remove_pods(input, now, &mut plan);
         return plan;
     };
     let desk = Desk {
@@ -85,7 +87,7 @@ pub fn decide_agents(
     };
     let mut plan = tended(input, view, rules, &desk);
     desk.renew(input, &mut plan);
-    plan.steps.extend(removals(input));
+    remove_pods(input, now, &mut plan);
     plan
 }
 
@@ -121,13 +123,24 @@ fn tended(input: &AgentsInput, view: &DeviceView, rules: &Rules, desk: &Desk<'_>
 fn is_known(pools: &[PoolView], now: Timestamp, plan: &mut Plan<AgentAction>) -> bool {
     let mut known = !pools.is_empty();
     for pool in pools {
-        let settled = pool.status.last_aggregation_time.is_some_and(|last| {
-            let grace = grace_period(&pool.spec);
-            is_trusted(&pool.status) || Deadline::after(last, grace).has_passed(now, plan)
-        });
+        let settled = pool
+            .status
+            .last_aggregation_time
+            .is_some_and(|last| is_trusted(&pool.status) || has_had_its_time(pool, last, now, plan));
         known &= settled;
     }
     known
+}
+
+/// Whether a pool has been as it is for its grace period, and could have told otherwise for as long.
+fn has_had_its_time(pool: &PoolView, last: Timestamp, now: Timestamp, plan: &mut Plan<AgentAction>) -> bool {
+    let grace = grace_period(&pool.spec);
+    let passed = Deadline::after(last, grace).has_passed(now, plan);
+    let left = grace.saturating_sub(pool.watched);
+    if passed && !left.is_zero() {
+        plan.look_again_in(left.max(SOON));
+    }
+    passed && left.is_zero()
 }
 
 /// The HSMDevice is gone. The garbage collector removes what it owned; what is in other namespaces had no owner.
@@ -179,7 +192,7 @@ impl Round<'_> {
             self.keep_all(&agent.name);
             return;
         }
-        let mut wishes = agent.wishes(owner, rules);
+        let mut wishes = agent.wishes(owner, rules, self.has_so_pin(&agent.name));
         wishes.retain(|wish| !denied || !agent.is_away(wish.object()));
         let secrets = [tls_secret_name(&agent.name), record_key_secret_name(&agent.name)];
         let secrets = secrets.map(|name| self.target(&SECRET, &name));
@@ -246,24 +259,34 @@ impl Round<'_> {
         if !agent.opening.auto_provision || self.live(&SECRET, &so_pin).is_some() {
             return;
         }
-        match self.may_have_so_pin(&agent.name) {
-            false => self.plan.push(Step::Call(self.desk.so_pin(name))),
-            true => {
-                let text = format!(
-                    "Secret {so_pin} is gone, and the token {} may have its SO-PIN: no other one is made; restore it from a copy",
-                    shown(&agent.serial)
-                );
-                self.tell(Severity::Warning, "SoPinLost", &text);
-            }
+        if self.has_used_so_pin(&agent.name) {
+            let text = format!(
+                "Secret {so_pin} is gone, and the token {} may have its SO-PIN: no other one is made; restore it from a copy",
+                shown(&agent.serial)
+            );
+            self.tell(Severity::Warning, "SoPinLost", &text);
+        } else if self.wants_so_pin(&agent.name) {
+            self.plan.push(Step::Call(self.desk.so_pin(name)));
         }
     }
 
-    /// Whether the token of an agent may have an SO-PIN of ours: another one would not fit it.
-    fn may_have_so_pin(&self, agent: &str) -> bool {
+    /// Whether an agent has found a blank token that it may set up, and waits for an SO-PIN.
+    fn wants_so_pin(&self, agent: &str) -> bool {
         let record = self.input.records.get(agent);
-        let is_unknown = record.is_none() && self.live(&CONFIG_MAP, agent).is_some();
+        let state = record.and_then(|record| record.state.as_ref());
+        state.is_some_and(|state| state.phase == AgentPhase::SoPinWanted)
+    }
+
+    /// Whether the token of an agent may have an SO-PIN of ours: another one would not fit it.
+    fn has_used_so_pin(&self, agent: &str) -> bool {
+        let record = self.input.records.get(agent);
         let mut tries = record.iter().flat_map(|record| &record.tries);
-        is_unknown || tries.any(|tried| tried.secret == OFFICER && tried.outcome != Outcome::Withdrawn)
+        tries.any(|tried| tried.secret == OFFICER && tried.outcome != Outcome::Withdrawn)
+    }
+
+    /// Whether the pod of an agent mounts the Secret with its SO-PIN. A pod whose Secret was lost after use stays as it is.
+    fn has_so_pin(&self, agent: &str) -> bool {
+        self.live(&SECRET, &so_pin_secret_name(agent)).is_some() || self.has_used_so_pin(agent)
     }
 
     fn target(&self, kind: &Kind, name: &str) -> Target {

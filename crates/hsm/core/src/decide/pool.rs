@@ -4,20 +4,24 @@ mod problems;
 mod sharing;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use trustplane_api::hsm::record::{AgentPhase, Record};
-use trustplane_api::hsm::{DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
+use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
 use trustplane_plan::{
-    ConditionStatus, Conditions, Meta, Note, ObjectRef, Plan, Severity, Status, Step, Target,
+    ConditionStatus, Conditions, Deadline, Meta, Note, ObjectRef, Plan, Severity, Status, Step, Target,
 };
 
+use super::AgentPod;
 use crate::consent::Consent;
 use crate::device::{Device, Search};
+use crate::pool::serving::Serving;
 use crate::pool::status::{phase, said, tokens, word};
 use crate::pool::{
-    Claim, Past, Picture, PoolDevice, Situation, bounded, device_names, grace_period, info, whole_second,
+    Claim, Past, Picture, PoolDevice, Silence, Situation, bounded, device_names, grace_period, info,
+    whole_second,
 };
 
 /// The most bytes of a message.
@@ -41,6 +45,10 @@ pub struct PoolInput {
     /// The agents that the pool waits for ([`awaited`](crate::pool::awaited)), as far as a pod of theirs may run
     /// ([`AgentPod::may_run`](crate::decide::AgentPod::may_run)).
     pub running: BTreeSet<ObjectRef>,
+    /// Pods that may be of the agents of these HSMDevices.
+    pub agent_pods: Vec<AgentPod>,
+    /// How long reports have been silent while they could have been renewed.
+    pub silence: Silence,
     /// Whether the agents of these HSMDevices may read their PIN, by the name of the HSMDevice.
     pub consents: BTreeMap<String, Consent>,
 }
@@ -57,13 +65,16 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
     let before: HsmPoolStatus = serde_json::from_value(input.status.clone()).unwrap_or_default();
     let past = Past::of(&before);
     let names = device_names(&input.spec, &input.pool.owners);
+    let serving = Serving::of(input.pool.object.namespace(), &input.records, &input.agent_pods);
     let situation = Situation {
         names: &names,
         devices: &input.devices,
         claims: &input.claims,
         records: &input.records,
         running: &input.running,
+        serving: &serving,
         past: &past,
+        silence: &input.silence,
         grace: grace_period(&input.spec),
         now,
     };
@@ -76,9 +87,11 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
         input,
         before: &before,
         picture: &picture,
+        serving: &serving,
         now,
     };
-    let (status, notes) = round.status(&names, tokens(&picture, &past, &input.records));
+    let tokens = tokens(&picture, &past, &input.records);
+    let (status, notes) = round.status(&names, tokens, &mut plan);
     round.write(&mut plan, status);
     plan.steps.extend(notes.into_iter().map(Step::Tell));
     plan
@@ -88,6 +101,7 @@ struct Round<'a> {
     input: &'a PoolInput,
     before: &'a HsmPoolStatus,
     picture: &'a Picture,
+    serving: &'a Serving,
     now: Timestamp,
 }
 
@@ -95,7 +109,8 @@ impl Round<'_> {
     fn status(
         &self,
         names: &[String],
-        tokens: Vec<trustplane_api::hsm::AggregatedDevice>,
+        tokens: Vec<AggregatedDevice>,
+        plan: &mut Plan,
     ) -> (HsmPoolStatus, Vec<Note>) {
         let faults = self.faults(names);
         let is_on_nodes = |device: &PoolDevice| {
@@ -111,22 +126,30 @@ impl Round<'_> {
             true => phase(self.picture, self.input.devices.iter().any(is_on_nodes)),
             false => "Error",
         };
+        let unserved = self.unserved(&tokens);
         let mut status = HsmPoolStatus {
+            served_devices: Some(count(
+                tokens.iter().filter(|token| self.serving.has(token)).count(),
+            )),
             total_devices: count(tokens.len()),
             available_devices: count(tokens.iter().filter(|token| token.available).count()),
             expected_pods: count(self.picture.expected),
-            phase: Some(phase.to_owned()),
+            // Nodes that report are not enough: whoever reads this wants tokens that are served.
+            phase: Some(match phase {
+                "Ready" if !unserved.is_empty() => "Partial".to_owned(),
+                phase => phase.to_owned(),
+            }),
             last_aggregation_time: self.before.last_aggregation_time,
             aggregated_devices: tokens,
             reporting_pods: self.picture.pods.clone(),
-            conditions: Vec::new(),
+            conditions: Conditions::default(),
             // Whoever mirrors writes it.
             mirroring: None,
         };
         let mut notes = self.news(&status);
         let mut ledger = Ledger {
             round: self,
-            conditions: conditions(self.before),
+            conditions: self.before.conditions.clone(),
             notes: Vec::new(),
         };
         ledger.aggregation(phase, &faults, status.total_devices);
@@ -140,11 +163,9 @@ impl Round<'_> {
         ledger.problem("TokensLeftOut", "TooMany", &left_out);
         ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
         ledger.pins(&status);
+        ledger.served(&unserved, plan);
         notes.extend(ledger.notes);
-        // Both are the same JSON.
-        status.conditions = serde_json::to_value(&ledger.conditions)
-            .and_then(serde_json::from_value)
-            .unwrap_or_default();
+        status.conditions = ledger.conditions;
         (status, notes)
     }
 
@@ -245,6 +266,34 @@ impl Ledger<'_> {
         self.set(type_, ConditionStatus::True, reason, &message);
     }
 
+    /// Whether all tokens that are there are served. What stands in the way is told when it has stood there for a time.
+    fn served(&mut self, unserved: &[(&PoolDevice, String)], plan: &mut Plan) {
+        if unserved.is_empty() {
+            if self.conditions.get(SERVED).is_some() {
+                self.set(SERVED, ConditionStatus::True, "AllServed", "");
+            }
+            return;
+        }
+        let texts: Vec<&str> = unserved.iter().map(|(_, text)| text.as_str()).collect();
+        let message = bounded(&texts.join("; "), LONGEST);
+        let is_false = ConditionStatus::False;
+        let late = match Deadline::after_transition(&self.conditions, SERVED, is_false, STARTS) {
+            Some(late) => late,
+            None => Deadline::after(self.round.now, STARTS),
+        };
+        if !late.has_passed(self.round.now, plan) {
+            return self.set(SERVED, is_false, "Starting", &message);
+        }
+        let last = self.conditions.get(SERVED);
+        let known = last.is_some_and(|last| last.reason == "NotServed" && last.message == message);
+        if !known {
+            let told = unserved.iter();
+            let told = told.map(|(device, text)| note(device, Severity::Warning, "TokenNotServed", text));
+            self.notes.extend(told.collect::<Vec<_>>());
+        }
+        self.set(SERVED, is_false, "NotServed", &message);
+    }
+
     /// What agents say of PINs. It is told as an event when the agent says it, so the conditions need no other.
     fn pins(&mut self, status: &HsmPoolStatus) {
         for (phase, type_) in PINS {
@@ -264,6 +313,11 @@ impl Ledger<'_> {
         }
     }
 }
+
+/// How long a token may take to be served before people are told: its pod has to start, and to read all its objects.
+const STARTS: Duration = Duration::from_secs(60);
+/// The condition that says whether all tokens that are there are served.
+const SERVED: &str = "Served";
 
 /// What an agent may say of a PIN, and the condition that says so.
 const PINS: [(AgentPhase, &str); 9] = [
@@ -297,12 +351,6 @@ fn note(device: &PoolDevice, severity: Severity, reason: &'static str, text: &st
         object: meta.object.clone(),
     };
     Note::new(about, &meta.uid, severity, reason, "Aggregate", text)
-}
-
-fn conditions(status: &HsmPoolStatus) -> Conditions {
-    serde_json::to_value(&status.conditions)
-        .and_then(serde_json::from_value)
-        .unwrap_or_default()
 }
 
 fn count(n: usize) -> i32 {

@@ -1,6 +1,7 @@
 //! A small world for tests: HSMDevices, and objects as the API server would have them after our writes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -83,6 +84,7 @@ pub(crate) fn pool_view(namespace: &str, device: &str, status: HsmPoolStatus) ->
         meta: pool_meta(namespace, device),
         spec: HsmPoolSpec::default(),
         status,
+        watched: Duration::MAX,
     }
 }
 

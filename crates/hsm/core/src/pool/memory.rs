@@ -33,7 +33,7 @@ impl Situation<'_> {
         still.collect()
     }
 
-    /// Adds what was known and is no longer told: it is lost now, unless it was before. A node has no more tokens that way than it
+    /// Adds what was known and is no longer told: it is lost now, unless it was before, or unless its agent serves it. A node has no more tokens that way than it
     /// may have at all, those that it tells of first: otherwise one that tells of others each time would have any number.
     pub(super) fn remember(&self, sightings: &mut Vec<Sighting>, known: &BTreeSet<(String, String)>) {
         let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
@@ -58,7 +58,8 @@ impl Situation<'_> {
             }
             let is_known = known.contains(&(device.clone(), node.clone()));
             let unheard = !is_known && (before.available || is_unheard(before));
-            let since = if was_there(before) {
+            let available = !is_known && before.available && self.serving.on(device, serial.as_deref(), node);
+            let since = if was_there(before) && !available {
                 self.now
             } else {
                 before.last_seen
@@ -68,12 +69,22 @@ impl Situation<'_> {
                 node: node.clone(),
                 path: path.clone(),
                 serial: serial.clone(),
-                info: lasting(&before.device_info, unheard),
-                available: false,
+                info: match available {
+                    true => before.device_info.clone(),
+                    false => lasting(&before.device_info, unheard),
+                },
+                available,
                 since: whole_second(since),
             });
         }
-        lost.sort_by_key(|lost| (!lost.is_unheard(), Reverse(lost.since), lost.place()));
+        lost.sort_by_key(|lost| {
+            (
+                !lost.available,
+                !lost.is_unheard(),
+                Reverse(lost.since),
+                lost.place(),
+            )
+        });
         for lost in lost {
             let count = count.entry((lost.device.clone(), lost.node.clone())).or_default();
             *count += 1;

@@ -10,15 +10,18 @@ use trustplane_plan::{Deadline, ObjectRef, Plan};
 
 use super::past::Place;
 use super::report::{Checked, MOST_TOKENS, check};
-use super::{Claim, Conflict, Double, Past, PodView, PoolDevice, Rival, identity, info, merge, whole_second};
+use super::serving::Serving;
+use super::{
+    Claim, Conflict, Double, Past, PodView, PoolDevice, Rival, Silence, identity, info, merge, whole_second,
+};
 use crate::device::{Device, Fixed, Search};
 
-/// What is said of a pod whose reports are of a time that is yet to come. It names no time, so that signs of life change nothing.
-const AHEAD: &str =
-    "the clock of the node is ahead of ours by more than the grace period, so its report does not count";
-/// What is said of a pod whose report is old. Whether the pod is silent or its node's clock is wrong cannot be told from here.
-const BEHIND: &str =
-    "the report is older than the grace period: the pod is silent, or the clock of the node is behind ours";
+/// What is said of a pod whose report was given up. It names no time, so that it stays the same.
+pub(super) const SILENT: &str =
+    "the pod has not renewed its report for the grace period, so the report no longer counts";
+
+/// The soonest next look for the sake of silence: it goes on only when the API server is heard again.
+pub(crate) const SOON: Duration = Duration::from_secs(1);
 
 /// What a picture is made from.
 pub(crate) struct Situation<'a> {
@@ -30,7 +33,10 @@ pub(crate) struct Situation<'a> {
     pub records: &'a BTreeMap<String, Record>,
     /// Agents that are awaited, and of which a pod may run.
     pub running: &'a BTreeSet<ObjectRef>,
+    /// The agents that serve their token now.
+    pub serving: &'a Serving,
     pub past: &'a Past<'a>,
+    pub silence: &'a Silence,
     pub grace: Duration,
     pub now: Timestamp,
 }
@@ -95,11 +101,9 @@ struct Voice<'a> {
     pod: &'a PodView,
     node: &'a str,
     heard: Option<Result<Checked, String>>,
-    /// When it was last heard, as far as that can be known.
+    /// The time of its report, by the clock of its node: it tells reports apart, and nothing else depends on it.
     time: Timestamp,
     fresh: bool,
-    /// Whether its clock is too far ahead of ours.
-    ahead: bool,
 }
 
 impl Picture {
@@ -114,10 +118,7 @@ impl Picture {
             .pods
             .sort_by(|one, other| one.pod_name.cmp(&other.pod_name));
         situation.remember(&mut sightings, &picture.known);
-        sightings.retain(|sighting| {
-            let lost = Deadline::after(sighting.since, situation.grace);
-            sighting.available || !lost.has_passed(situation.now, plan)
-        });
+        sightings.retain(|sighting| sighting.available || !situation.is_given_up(sighting, plan));
         picture.conflicts = merge::settle(&mut sightings, situation.devices, situation.claims);
         picture.doubles = identity::settle(&mut sightings, situation);
         picture.tokens = merge::once(sightings, situation.past);
@@ -162,7 +163,7 @@ impl Situation<'_> {
             }
         }
         for (node, voice) in voices {
-            let Some(Ok(report)) = voice.heard.as_ref().filter(|_| !voice.ahead) else {
+            let Some(Ok(report)) = &voice.heard else {
                 continue;
             };
             if voice.knows_all(report) {
@@ -190,32 +191,50 @@ impl Situation<'_> {
         let report = pod.report.as_deref().filter(|_| !node.is_empty());
         let heard = report.map(|text| check(text, device, node, most));
         let told = heard.as_ref().and_then(|heard| heard.as_ref().ok()?.time);
-        let before = || self.past.pod(&pod.name).map(|pod| pod.last_report_time);
-        // One without a time is as old as what is known of it.
-        let time = told.or_else(before).unwrap_or(self.now).min(self.now);
-        let old = Deadline::after(time, self.grace);
-        // One of a clock that is far ahead would count until that time comes, however long its node has been gone. So its time
-        // may be as far from ours on that side as on the other.
-        let by = told.and_then(|told| Duration::try_from(told.duration_since(self.now)).ok());
-        let ahead = by.is_some_and(|by| by > self.grace);
+        let before = self.past.pod(&pod.name);
+        let time = told.or(before.map(|before| before.last_report_time));
+        // A report that was given up does not count again because we have restarted, or because there was an outage.
+        let was_given_up = before.is_some_and(|before| {
+            let same = told.map(whole_second) == Some(before.last_report_time);
+            same && before.error.as_deref() == Some(SILENT)
+        });
+        let fresh = matches!(heard, Some(Ok(_))) && !was_given_up && self.is_heard(&pod.name, plan);
         Voice {
-            fresh: matches!(heard, Some(Ok(_))) && !ahead && !old.has_passed(self.now, plan),
             pod,
             node,
             heard,
-            time,
-            ahead,
+            time: time.unwrap_or(self.now),
+            fresh,
         }
+    }
+
+    /// Whether the report of a pod was renewed within the grace period. If so, the plan looks again when that has passed.
+    fn is_heard(&self, pod: &str, plan: &mut Plan) -> bool {
+        let left = self.grace.checked_sub(self.silence.of(pod));
+        let left = left.filter(|left| !left.is_zero());
+        if let Some(left) = left {
+            plan.look_again_in(left.max(SOON));
+        }
+        left.is_some()
+    }
+
+    /// Whether a token that is lost has had its grace period, in which its node could have told otherwise.
+    fn is_given_up(&self, lost: &Sighting, plan: &mut Plan) -> bool {
+        let passed = Deadline::after(lost.since, self.grace).has_passed(self.now, plan);
+        let left = self.grace.saturating_sub(self.silence.watched);
+        if passed && !left.is_zero() {
+            plan.look_again_in(left.max(SOON));
+        }
+        passed && left.is_zero()
     }
 
     /// What the status says of a pod. Its time moves with the rest, and not with every sign of life.
     fn reporting(&self, voice: &Voice<'_>) -> ReportingPod {
         let (status, found, error) = match &voice.heard {
-            Some(Ok(report)) if voice.ahead => ("error", report.tokens.len(), Some(AHEAD.to_owned())),
             Some(Ok(report)) => {
                 let error = match voice.fresh {
                     true => report.error.clone(),
-                    false => Some(BEHIND.to_owned()),
+                    false => Some(SILENT.to_owned()),
                 };
                 (word(report.status), report.tokens.len(), error)
             }
@@ -242,11 +261,6 @@ impl Situation<'_> {
     }
 
     fn sightings(&self, device: &str, node: &str, voice: &Voice<'_>, report: &Checked) -> Vec<Sighting> {
-        let stale_since = voice
-            .time
-            .checked_add(self.grace)
-            .unwrap_or(self.now)
-            .min(self.now);
         let tokens = report.tokens.iter().map(|token| {
             let mut sighting = Sighting {
                 device: device.to_owned(),
@@ -254,16 +268,18 @@ impl Situation<'_> {
                 path: token.path.clone(),
                 serial: token.serial.clone(),
                 info: token.info.clone(),
-                available: token.available && voice.fresh,
+                available: token.available
+                    && (voice.fresh || self.serving.on(device, token.serial.as_deref(), node)),
                 since: self.now,
             };
             let before = self.past.since(&sighting.place(), sighting.available);
             let told = token.seen.filter(|seen| *seen <= self.now);
-            let since = match (token.available, voice.fresh) {
+            let since = match (token.available, sighting.available) {
                 (true, true) => before.or(told),
-                // A node that is silent has lost its tokens when it should have been heard. One whose clock is behind moves that
-                // time with each report.
-                (true, false) => before.or(Some(stale_since)),
+                // The node has fallen silent now.
+                (true, false) => before,
+                // By the clock of its node it may have been lost long ago, but we have learned it now.
+                (false, _) if self.past.since(&sighting.place(), true).is_some() => None,
                 // It may have come back and gone again.
                 (false, _) => before.max(told),
             };

@@ -3,12 +3,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use trustplane_api::hsm::record::{AgentPhase, AgentState, Record};
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolSpec, HsmPoolStatus};
 use trustplane_plan::{Owner, Plan, Step};
 
-use super::{DaemonSetView, PodView, PoolDevice, device_names, grace_period};
-use crate::decide::world::{Cluster, at, fingerprinter, pico, pool_meta, pool_view, rules, view};
-use crate::decide::{DeviceInput, PoolInput, PoolView, decide_device, decide_pool};
+use super::{DaemonSetView, PodView, PoolDevice, Silence, device_names, grace_period};
+use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_meta, pool_view, rules, view};
+use crate::decide::{AgentPod, DeviceInput, PoolInput, PoolView, decide_device, decide_pool};
 use crate::discovery_set::labels;
 use crate::objects::DAEMON_SET;
 use crate::usb::report::Cadence;
@@ -20,6 +21,8 @@ mod identities;
 mod moves;
 mod properties;
 mod records;
+mod served;
+mod silence;
 mod tokens;
 
 const SET: &str = "uid-set";
@@ -75,6 +78,8 @@ pub(super) fn input(desired: i32, pods: Vec<PodView>) -> PoolInput {
         claims: Vec::new(),
         records: BTreeMap::new(),
         running: BTreeSet::new(),
+        agent_pods: Vec::new(),
+        silence: Silence::default(),
         consents: BTreeMap::new(),
     }
 }
@@ -85,8 +90,29 @@ pub(super) fn one() -> PoolInput {
     input(1, vec![pod("n1", Some(report("n1", at(0), devices)))])
 }
 
-/// Decides, and keeps the status.
+/// What somebody has heard who was there all the time, and saw each report when its node wrote it.
+fn heard(input: &PoolInput, now: Timestamp) -> Silence {
+    let pods = input.devices.iter().flat_map(|device| &device.pods);
+    let silent = |pod: &PodView| {
+        let report: Value = serde_json::from_str(pod.report.as_deref()?).ok()?;
+        let time: Timestamp = report["lastReportTime"].as_str()?.parse().ok()?;
+        let silent = Duration::try_from(now.duration_since(time)).unwrap_or_default();
+        Some((pod.name.clone(), silent))
+    };
+    Silence {
+        watched: Duration::MAX,
+        pods: pods.filter_map(silent).collect(),
+    }
+}
+
+/// Decides as somebody who was there all the time, and keeps the status.
 pub(super) fn settle(input: &mut PoolInput, now: Timestamp) -> Plan {
+    input.silence = heard(input, now);
+    settle_as_heard(input, now)
+}
+
+/// Decides by what the input says of silence, and keeps the status.
+fn settle_as_heard(input: &mut PoolInput, now: Timestamp) -> Plan {
     let plan = decide_pool(input, now);
     for step in &plan.steps {
         if let Step::Status(status) = step {
@@ -104,6 +130,48 @@ pub(super) fn decided(input: &PoolInput, now: Timestamp) -> HsmPoolStatus {
     let mut input = input.clone();
     settle(&mut input, now);
     status(&input)
+}
+
+const AGENT: &str = "hsm-agent-pico-e6";
+
+/// A pod of the agent of the token `e6`.
+pub(super) fn agent_pod(node: Option<&str>, phase: &str) -> AgentPod {
+    AgentPod {
+        meta: meta(json!({
+            "name": format!("{AGENT}-5d9c7-x"), "namespace": "hsm", "uid": "agent", "resourceVersion": "1",
+            "labels": {"app": AGENT},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{AGENT}-5d9c7"), "uid": "r",
+                "controller": true,
+            }],
+        })),
+        node: node.map(str::to_owned),
+        phase: phase.to_owned(),
+        reason: None,
+        account: Some(AGENT.to_owned()),
+        ready: phase == "Running",
+    }
+}
+
+/// The agent of the token `e6` says this of itself.
+pub(super) fn agent_says(input: &mut PoolInput, phase: AgentPhase, message: &str) {
+    let state = AgentState {
+        phase,
+        message: message.to_owned(),
+        since: at(0),
+        by: "agent".to_owned(),
+    };
+    let record = Record {
+        state: Some(state),
+        ..Record::default()
+    };
+    input.records.insert(AGENT.to_owned(), record);
+}
+
+/// The agent of the token `e6` serves it on this node.
+pub(super) fn serves(input: &mut PoolInput, node: &str) {
+    input.agent_pods = vec![agent_pod(Some(node), "Running")];
+    agent_says(input, AgentPhase::Serving, "");
 }
 
 /// Serial number, node, path and whether it is there, for each token.
@@ -286,8 +354,10 @@ fn a_faulty_device_shows_in_a_condition_and_is_told_once() {
 #[test]
 fn f34_w14_a_report_that_is_older_than_the_grace_period_is_not_fresh() {
     let mut input = one();
-    let plan = settle(&mut input, at(10));
-    assert_eq!(plan.look_again, Some(Duration::from_secs(290)));
+    settle(&mut input, at(10));
+    // It is told that nobody serves the token.
+    let plan = settle(&mut input, at(70));
+    assert_eq!(plan.look_again, Some(Duration::from_secs(230)));
     assert!(status(&input).reporting_pods[0].fresh);
     assert!(settle(&mut input, at(299)).is_empty());
     let plan = settle(&mut input, at(300));
@@ -332,6 +402,7 @@ fn two_pools_of_one_device_are_both_at_rest_however_short_the_patience_of_one() 
     for pool in pools {
         let mut input = one();
         input.spec = pool.spec;
+        serves(&mut input, "n1");
         settle(&mut input, at(0));
         for time in (1..100).map(|n| n * beat) {
             assert!(settle(&mut input, at(time - 1)).is_empty(), "{time}");
@@ -340,15 +411,6 @@ fn two_pools_of_one_device_are_both_at_rest_however_short_the_patience_of_one() 
             assert!(settle(&mut input, at(time)).is_empty(), "{time}");
         }
     }
-}
-
-#[test]
-fn a_manager_that_slept_gives_up_what_was_lost_long_ago() {
-    let mut input = one();
-    settle(&mut input, at(10));
-    settle(&mut input, at(10_000));
-    // It was lost while nobody looked: nobody has to wait for it now.
-    assert_eq!(listed(&status(&input)), []);
 }
 
 #[test]
@@ -408,16 +470,19 @@ fn missing_fields_are_taken_from_the_pod() {
     let mut input = input(1, vec![pod("n1", Some(early))]);
     settle(&mut input, at(50));
     assert_eq!(listed(&status(&input)), [entry("s1", "n1", "/dev/ttyUSB0", true)]);
-    // It has no time, so its age is counted from when it was first read.
+    // It has no time, and needs none.
+    settle(&mut input, at(110));
     assert!(settle(&mut input, at(349)).is_empty());
-    settle(&mut input, at(350));
+    input.silence.pods = [("pico-discovery-n1".to_owned(), Duration::from_secs(300))].into();
+    settle_as_heard(&mut input, at(350));
     assert!(!status(&input).reporting_pods[0].fresh);
 }
 
 #[test]
-fn a_time_in_the_near_future_counts_as_now() {
+fn a_token_that_is_there_since_a_time_to_come_is_there_since_now() {
     let devices = json!([seen("e6", "/dev/a", at(9_000))]);
     let mut input = input(1, vec![pod("n1", Some(report("n1", at(301), devices)))]);
+    serves(&mut input, "n1");
     let plan = settle(&mut input, at(1));
     let made = status(&input);
     assert!(made.reporting_pods[0].fresh && made.aggregated_devices[0].last_seen == at(1));

@@ -33,10 +33,9 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(plugin: &Plugin) -> Self {
-        let resource = plugin.resource.replace('/', "_");
+    pub(super) fn new(plugin: &Plugin, resource: &str) -> Self {
         Self {
-            dir: state_dir(&plugin.dir).join(resource),
+            dir: state_dir(&plugin.dir).join(resource.replace('/', "_")),
             owner: plugin.owner.clone(),
             claim: None,
         }

@@ -40,17 +40,23 @@ struct Process {
 }
 
 impl Process {
+    /// A process as it runs by default: it offers tokens, and no type.
     fn start(dir: &Path, owner: &str) -> Self {
-        Self::checking(dir, owner, Duration::from_millis(20))
+        Self::checking(dir, owner, Duration::from_millis(20), None)
     }
 
-    /// One that looks so often by itself.
-    fn checking(dir: &Path, owner: &str, check: Duration) -> Self {
+    /// A process that offers the type as well.
+    fn with_type(dir: &Path, owner: &str) -> Self {
+        Self::checking(dir, owner, Duration::from_millis(20), Some(TYPE))
+    }
+
+    /// A process that looks so often by itself.
+    fn checking(dir: &Path, owner: &str, check: Duration, offered_type: Option<&str>) -> Self {
         let quick = Duration::from_millis(20);
         let plugin = Plugin {
             dir: dir.to_owned(),
             dev: "/dev".to_owned(),
-            resource: TYPE.to_owned(),
+            type_resource: offered_type.map(str::to_owned),
             node: "n1".to_owned(),
             owner: owner.to_owned(),
             check,
@@ -108,7 +114,7 @@ fn stage() -> Result<(TempDir, Kubelet)> {
 #[tokio::test]
 async fn w16_a_type_counts_its_tokens_and_changes_are_told_at_once() -> Result<()> {
     let (dir, mut kubelet) = stage()?;
-    let process = Process::checking(dir.path(), "one", Duration::from_secs(3600));
+    let process = Process::checking(dir.path(), "one", Duration::from_secs(3600), Some(TYPE));
     let mut picohsm = kubelet.resource(TYPE).await?;
     picohsm.lists(&[]).await?;
     process.show(&[("a", true)]);
@@ -145,16 +151,27 @@ async fn each_token_is_a_resource_that_gives_that_token_and_no_other() -> Result
     Ok(())
 }
 
+/// Whoever has the resource of a type has a device file beside the agent that serves the token.
+#[tokio::test]
+async fn plugin_offers_no_type_by_default() -> Result<()> {
+    let (dir, mut kubelet) = stage()?;
+    let process = Process::start(dir.path(), "one");
+    process.show(&[("a", true)]);
+    // The socket of a type is made at the start, before that of any token.
+    let mut token = kubelet.resource("hsm.j5t.io/token-a").await?;
+    token.lists(&[(A, "Healthy")]).await?;
+    assert_eq!(sockets(dir.path()), ["hsm.j5t.io_token-a.sock"]);
+    assert_eq!(kubelet.pending(), Vec::<String>::new());
+    process.end().await
+}
+
 #[tokio::test]
 async fn a_token_that_is_forgotten_takes_its_resource_with_it() -> Result<()> {
     let (dir, mut kubelet) = stage()?;
     let process = Process::start(dir.path(), "one");
     process.show(&[("a", true)]);
     let token = kubelet.resource("hsm.j5t.io/token-a").await?;
-    assert_eq!(
-        sockets(dir.path()),
-        ["hsm.j5t.io_picohsm.sock", "hsm.j5t.io_token-a.sock"]
-    );
+    assert_eq!(sockets(dir.path()), ["hsm.j5t.io_token-a.sock"]);
     process.show(&[]);
     token.ended().await?;
     process.end().await?;
@@ -208,11 +225,11 @@ async fn a_socket_that_vanished_is_made_anew_and_told() -> Result<()> {
 #[tokio::test]
 async fn w12_of_two_processes_one_serves_the_type_with_the_tokens_of_both() -> Result<()> {
     let (dir, mut kubelet) = stage()?;
-    let first = Process::start(dir.path(), "first");
+    let first = Process::with_type(dir.path(), "first");
     first.show(&[("a", true)]);
     let mut picohsm = kubelet.resource(TYPE).await?;
     picohsm.lists(&[(A, "Healthy")]).await?;
-    let second = Process::start(dir.path(), "second");
+    let second = Process::with_type(dir.path(), "second");
     second.show(&[("b", true)]);
     picohsm.lists(&[(A, "Healthy"), (B, "Healthy")]).await?;
     // Its own token it offers itself.
@@ -249,7 +266,7 @@ async fn a_socket_that_a_killed_process_left_is_taken_over() -> Result<()> {
     let (dir, mut kubelet) = stage()?;
     let left = std::os::unix::net::UnixListener::bind(dir.path().join("hsm.j5t.io_picohsm.sock"))?;
     drop(left);
-    let process = Process::start(dir.path(), "one");
+    let process = Process::with_type(dir.path(), "one");
     process.show(&[("a", true)]);
     let mut picohsm = kubelet.resource(TYPE).await?;
     picohsm.lists(&[(A, "Healthy")]).await?;

@@ -99,3 +99,49 @@ async fn steps_and_outcomes_are_counted() {
     stage.assert_metric(r#"reconcile_steps_total{controller="puppet",step="call"} 1"#);
     stage.assert_metric(r#"reconcile_seconds_count{controller="puppet",outcome="success"} 2"#);
 }
+
+/// Leaves no room for another note of the namespace.
+fn fill(stage: &Stage) {
+    let taken = |n: u32| stage.events.tell(&note(&n.to_string(), "Flood", "x")).is_taken();
+    (0..).take_while(|n| taken(*n)).for_each(drop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_that_is_refused_is_not_remembered_and_told_later() {
+    let mut stage = Stage::new();
+    fill(&stage);
+    stage.add(&["tell"]);
+    let _run = stage.run();
+    seconds(10).await;
+    let before = stage.looks();
+    assert!((2..=5).contains(&before), "it backs off: {before} looks");
+    assert!(
+        stage.called().iter().all(|called| called == "tell"),
+        "the plan goes on, but nothing is remembered as told"
+    );
+    stage.assert_metric(&format!(
+        r#"reconcile_errors_total{{controller="puppet",class="transient",reason="Untold"}} {before}"#
+    ));
+    let publisher = stage.publisher.take().unwrap();
+    tokio::spawn(publisher.run(stage.shutdown.clone()));
+    seconds(60).await;
+    assert_eq!(stage.looks(), before + 1, "told, and then it is quiet");
+    assert_eq!(stage.called()[before..], ["told", "tell"]);
+    stage.assert_metric("events_waiting 0");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_the_user_that_could_not_be_told_does_not_wait_for_a_change() {
+    let mut stage = Stage::new();
+    fill(&stage);
+    stage.add(&["mistake"]);
+    let _run = stage.run();
+    seconds(5).await;
+    assert!(stage.looks() > 1, "nobody knows yet what to change");
+    let publisher = stage.publisher.take().unwrap();
+    tokio::spawn(publisher.run(stage.shutdown.clone()));
+    seconds(60).await;
+    let looks = stage.looks();
+    seconds(1800).await;
+    assert_eq!(stage.looks(), looks);
+}

@@ -69,6 +69,28 @@ async fn a_refused_write_is_done_again_without_a_storm_of_calls() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_watch_that_freezes_after_the_write_costs_no_second_call() -> Result<()> {
+    let (stage, proxy, instance, running) = behind_a_proxy("frozen").await?;
+    stage.mock.set("b", VALUE);
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let added = Fault::Events(EventMatch::of(&["ADDED"]).name("new"), EventFault::Freeze);
+    let frozen = proxy.add(Rule::new(Match::verb(Verb::Watch).resource("secrets"), added).once());
+    stage.pod("one", "b", "new", "").await?;
+    stage.holds("new", &[("password", "p"), ("user", "u")]).await?;
+    frozen.fired(1, DEADLINE).await?;
+    // The store does not have the Secret yet: a look that rested on it would ask and create once more.
+    stage.pod("two", "b", "new", "").await?;
+    stage.told("two", "SecretSyncSuccess").await?;
+    assert_eq!(stage.mock.asked_for("b"), 1);
+    let audit = mark.since().await?.by(&instance);
+    let writes = audit.writes();
+    let writes = writes.iter().filter(|write| write.name() == "new").count();
+    assert_eq!(writes, 1, "refused writes count too:\n{}", audit.story());
+    assert!(!stage.has_told("one", "SecretSyncFailed").await?);
+    alone(&stage.mock).kill(running).await
+}
+
+#[tokio::test]
 async fn a_watch_that_loses_doubles_and_expires_is_survived() -> Result<()> {
     let (stage, proxy, instance, running) = behind_a_proxy("watch").await?;
     let on = |resource: &str, event: EventMatch, fault: EventFault| {
@@ -145,7 +167,11 @@ async fn whatever_a_provider_does_the_last_good_secret_stays_and_nobody_storms_i
         (Trouble::Lie(""), "SecretDataInvalid", "is empty"),
         (Trouble::Lie("{}"), "SecretDataInvalid", "has no keys"),
         (Trouble::Lie("no json"), "SecretDataInvalid", "is not JSON"),
-        (Trouble::Lie(r#"{"a/b":"x"}"#), "SecretDataInvalid", "the key"),
+        (
+            Trouble::Lie(r#"{"a/b":"x"}"#),
+            "SecretDataInvalid",
+            "its name as a key",
+        ),
         (
             Trouble::Failure(FetchError::NotFound),
             "SecretFetchFailed",

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use trustplane_sync_controller::PolicyMode;
 use trustplane_testkit::proxy::{Match, Proxy, Verb};
 use trustplane_testkit::{ControlPlane, DEADLINE, until};
 
-use crate::stage::{Stage, VALUE};
+use crate::stage::{Stage, VALUE, rules};
 
 async fn policy(stage: &Stage, name: &str, spec: Value) -> Result<()> {
     let policies: Api<SecretSyncPolicy> = Api::all(stage.sandbox.client());
@@ -34,7 +35,8 @@ async fn policies_decide_and_a_change_of_them_counts_at_once() -> Result<()> {
     stage.pod("shared", "shared/db", "shared", "").await?;
     stage.holds("own", &[("password", "p"), ("user", "u")]).await?;
     let denied = stage.told("shared", "PolicyDenied").await?;
-    assert_eq!(denied.note.as_deref(), Some("no policy allows this request"));
+    let text = "secretName shared: no policy allows this request";
+    assert_eq!(denied.note.as_deref(), Some(text));
     assert_eq!(stage.mock.asked_for("shared/db"), 0, "denied before any call");
     assert_eq!(
         proxy.requests(&pod_reads).len(),
@@ -78,20 +80,77 @@ async fn policies_decide_and_a_change_of_them_counts_at_once() -> Result<()> {
     policies.delete("no", &DeleteParams::default()).await?;
     stage.holds("second", &[("password", "p"), ("user", "u")]).await?;
 
-    // Where a policy only audits, what it would deny is served, and told.
+    // A policy that only audits opens nothing: the built-in rule is in force again, and the pod is told what would be denied.
     policies.delete("shared", &DeleteParams::default()).await?;
     policy(
         &stage,
         "watch",
-        json!({"mode": "Audit", "rules": [{"paths": ["elsewhere/*"]}]}),
+        json!({"mode": "Audit", "rules": [{"paths": ["shared/**"]}]}),
     )
     .await?;
-    stage.pod("audited", "shared/db", "audited", "").await?;
+    stage.holds("late", &[("password", "p"), ("user", "u")]).await?;
     stage
-        .holds("audited", &[("password", "p"), ("user", "u")])
+        .told_with(
+            "late",
+            "PolicyDenied",
+            "would be denied if all policies were in force",
+        )
         .await?;
+    stage.pod("audited", "shared/db", "audited", "").await?;
     let told = stage.told("audited", "PolicyDenied").await?;
-    assert!(told.note.is_some_and(|note| note.contains("mode Audit")));
+    assert_eq!(
+        told.note.as_deref(),
+        Some("secretName audited: no policy allows this request")
+    );
+    assert!(stage.secrets().get_opt("audited").await?.is_none());
+    Ok(())
+}
+
+#[tokio::test]
+async fn policies_that_may_not_be_read_deny_until_they_may() -> Result<()> {
+    let mut blind = rules();
+    for rule in &mut blind.cluster {
+        let resources = rule.resources.iter_mut();
+        resources.for_each(|names| names.retain(|name| name != "secretsyncpolicies"));
+    }
+    let has_resources = |names: &Vec<String>| !names.is_empty();
+    blind
+        .cluster
+        .retain(|rule| rule.resources.as_ref().is_some_and(has_resources));
+    let plane = ControlPlane::own().await?;
+    let mut stage = Stage::with(plane, "unseen", PolicyMode::Enforce, &blind).await?;
+    stage.everywhere = true;
+    let path = format!("{}/db", stage.sandbox.namespace());
+    stage.mock.set(&path, VALUE);
+    let (_instance, _running) = stage.start("first").await?;
+    stage.pod("own", &path, "own", "").await?;
+    stage
+        .told_with(
+            "own",
+            "PolicyDenied",
+            "the policies of the cluster cannot be read",
+        )
+        .await?;
+    assert_eq!(stage.mock.asked_for(&path), 0);
+    let role = json!({
+        "metadata": {"name": "sight"},
+        "rules": [{"apiGroups": ["trustplane.io"], "resources": ["secretsyncpolicies"], "verbs": ["list", "watch"]}],
+    });
+    let binding = json!({
+        "metadata": {"name": "sight"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sight"},
+        "subjects": [{"kind": "ServiceAccount", "name": "sync", "namespace": stage.sandbox.namespace()}],
+    });
+    let client = stage.sandbox.client();
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    roles
+        .create(&PostParams::default(), &serde_json::from_value(role)?)
+        .await?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(client);
+    bindings
+        .create(&PostParams::default(), &serde_json::from_value(binding)?)
+        .await?;
+    stage.holds("own", &[("password", "p"), ("user", "u")]).await?;
     Ok(())
 }
 

@@ -1,9 +1,11 @@
 //! Silence at rest.
 
+use std::future::ready;
 use std::time::Duration;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use serde_json::json;
@@ -81,6 +83,12 @@ async fn a_restart_asks_nobody_and_writes_nothing() -> Result<()> {
     let (stage, _first, running) = Stage::synced("restart").await?;
     stage.told("web", "SecretSyncSuccess").await?;
     alone(&stage.mock).kill(running).await?;
+    // The API server tells the second of a pod's creation: a process that starts within it cannot know who was first.
+    let killed = Timestamp::now().as_second();
+    until("the next second", DEADLINE, || {
+        ready(Ok((Timestamp::now().as_second() > killed).then_some(())))
+    })
+    .await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
     let (second, running) = stage.start("second").await?;
     after_all(&stage, "last").await?;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
+use trustplane_kit::rights::Place;
 use trustplane_kit::watch::Tuning;
 use trustplane_process::clock::{Clock, SystemClock};
 use trustplane_sync_controller::{PolicyMode, Setup, kinds, rights, run_alone};
@@ -35,14 +36,14 @@ pub const VALUE: &str = r#"{"user":"u","password":"p"}"#;
 pub fn rules() -> Rules {
     let rights = process_rights("trustplane-manager").and(rights());
     Rules {
-        cluster: rights.cluster,
-        namespaced: rights.namespaced,
+        cluster: rights.wide(),
+        namespaced: rights.of(Place::Home),
     }
 }
 
 /// The capability in this process, serving the namespace that its configuration names.
 pub fn alone(mock: &Mock) -> InProcess {
-    play(setup(PolicyMode::Off, mock, None), Options::default())
+    play(setup(PolicyMode::Off, mock, None), Options::default(), false)
 }
 
 fn setup(policy: PolicyMode, mock: &Mock, files: Option<Arc<Files>>) -> Setup {
@@ -59,10 +60,10 @@ fn setup(policy: PolicyMode, mock: &Mock, files: Option<Arc<Files>>) -> Setup {
     }
 }
 
-fn play(setup: Setup, options: Options) -> InProcess {
+fn play(setup: Setup, options: Options, everywhere: bool) -> InProcess {
     InProcess::new(move |config| {
         let setup = Setup {
-            namespaces: Some(vec![config.default_namespace.clone()]),
+            namespaces: (!everywhere).then(|| vec![config.default_namespace.clone()]),
             ..setup.clone()
         };
         let options = Options {
@@ -84,6 +85,8 @@ pub struct Stage {
     pub looks: Looks,
     /// How many Secrets are worked on at once.
     pub workers: usize,
+    /// Whether all namespaces are served: only on a control plane of its own.
+    pub everywhere: bool,
     /// Where stores of files may read.
     pub files: TempDir,
 }
@@ -112,9 +115,19 @@ impl Stage {
 
     /// A stage with the kinds of the capability.
     pub async fn on(plane: Arc<ControlPlane>, name: &str, policy: PolicyMode) -> Result<Self> {
+        Self::with(plane, name, policy, &rules()).await
+    }
+
+    /// A stage whose account, `sync`, has these rights.
+    pub async fn with(
+        plane: Arc<ControlPlane>,
+        name: &str,
+        policy: PolicyMode,
+        rules: &Rules,
+    ) -> Result<Self> {
         plane.install(&kinds()).await?;
         let sandbox = Sandbox::on(plane, name).await?;
-        let account = sandbox.apply_rbac("sync", &rules()).await?;
+        let account = sandbox.apply_rbac("sync", rules).await?;
         Ok(Self {
             sandbox,
             account,
@@ -122,6 +135,7 @@ impl Stage {
             policy,
             looks: Looks::default(),
             workers: Options::default().workers,
+            everywhere: false,
             files: tempfile::tempdir()?,
         })
     }
@@ -139,7 +153,8 @@ impl Stage {
             clock: Arc::new(self.looks.clone()),
             ..Options::default()
         };
-        Ok(play(setup(self.policy, &self.mock, Some(files)), options))
+        let setup = setup(self.policy, &self.mock, Some(files));
+        Ok(play(setup, options, self.everywhere))
     }
 
     /// Starts it with a proxy before the API server.

@@ -4,11 +4,14 @@ use std::fs;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::sync::SecretSyncStore;
-use trustplane_testkit::{ControlPlane, DEADLINE, Instance, Rules, Sandbox, wait_for};
+use trustplane_testkit::canary::{Canary, Search};
+use trustplane_testkit::proxy::{Match, Proxy, Verb};
+use trustplane_testkit::{ControlPlane, DEADLINE, Instance, Log, Rules, Sandbox, wait_for};
 
 use crate::stage::{Stage, asking};
 
@@ -149,6 +152,60 @@ async fn a_secret_of_another_namespace_is_given_with_consent_and_followed() -> R
     shop.close().await?;
     namespaces.delete(&source, &DeleteParams::default()).await?;
     wait_for(&sources, "closed", DEADLINE, |live| live.is_none()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_name_reads_nothing_and_keeps_nobody_waiting() -> Result<()> {
+    let log = Log::collect()?;
+    let canary = Canary::new("value of another namespace");
+    let shop = Shop::new("store-odd-path").await?;
+    let namespace = shop.stage.sandbox.namespace().to_owned();
+    let source = format!("{namespace}-source");
+    let namespaces: Api<Namespace> = Api::all(shop.stage.sandbox.client());
+    let made = serde_json::from_value(json!({"metadata": {"name": source}}))?;
+    namespaces.create(&PostParams::default(), &made).await?;
+    let sources: Api<Secret> = Api::namespaced(shop.stage.sandbox.client(), &source);
+    let consent = json!({"trustplane.io/sync-to-namespaces": namespace});
+    for (name, annotations, value) in [("open", consent, "one"), ("admin", json!({}), canary.value())] {
+        let secret =
+            json!({"metadata": {"name": name, "annotations": annotations}, "stringData": {"user": value}});
+        sources
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+    }
+    let proxy = Proxy::start(shop.stage.sandbox.plane()).await?;
+    let (_instance, _running) = shop.stage.start_through("first", &proxy).await?;
+    shop.open(json!({"from": {"kubernetes": {"namespaces": [source]}}}))
+        .await?;
+    let odd = ["?", "admin?", "?limit=9", "admin#"];
+    for (index, path) in odd.iter().cycle().take(12).enumerate() {
+        let pod = format!("odd-{index}");
+        shop.ask(&pod, &format!("'{source}/{path}'"), "").await?;
+        let told = shop.stage.told(&pod, "SecretFetchFailed").await?;
+        let note = told.note.unwrap_or_default();
+        assert!(
+            note.contains("must be namespace/name") && note.contains("DNS-1123"),
+            "{note}"
+        );
+    }
+    let reads = || Match::verb(Verb::Get).resource("secrets").namespace(&source);
+    assert_eq!(proxy.requests(&reads()).len(), 0, "nothing was asked for them");
+    shop.ask("good", &format!("{source}/open"), "").await?;
+    shop.stage.holds("good", &[("user", "one")]).await?;
+    let asked = proxy.requests(&reads());
+    assert!(
+        asked.iter().all(|entry| entry.request.name == "open"),
+        "{}",
+        asked.len()
+    );
+    let mut search = Search::for_canaries([&canary]);
+    let events: Api<Event> = shop.stage.sandbox.api();
+    search.json("the events", &events.list(&ListParams::default()).await?.items)?;
+    search.text("the log", &log.text());
+    search.assert_clean();
+    shop.close().await?;
+    namespaces.delete(&source, &DeleteParams::default()).await?;
     Ok(())
 }
 

@@ -1,12 +1,17 @@
 //! From the annotation to the Secret.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
 use serde_json::json;
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_providers::{Identity, Principal};
 use trustplane_testkit::{DEADLINE, until};
 
-use crate::stage::{Stage, VALUE};
+use crate::stage::{Stage, VALUE, asking};
 
 #[tokio::test]
 async fn a_pod_finds_its_secret_and_hears_of_it() -> Result<()> {
@@ -88,6 +93,23 @@ async fn a_bad_annotation_is_told_and_costs_no_call() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_pod_with_a_bomb_of_aliases_is_told_and_others_are_served() -> Result<()> {
+    let stage = Stage::new("bomb").await?;
+    stage.mock.set("a", VALUE);
+    let bomb = format!("x: [&a \"{}\"{}]", "CANARY".repeat(8900), ",*a".repeat(4000));
+    asking(&stage.sandbox, "bomb", &bomb).await?;
+    let (_instance, _running) = stage.start("one").await?;
+    let event = stage.told("bomb", "AnnotationInvalid").await?;
+    assert_eq!(
+        event.note.as_deref(),
+        Some("the annotation must not have YAML anchors or aliases (line 1, column 8)")
+    );
+    stage.pod("web", "a", "db", "").await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_secret_that_comes_later_is_fetched_later() -> Result<()> {
     let stage = Stage::new("later").await?;
     let (_instance, _running) = stage.start("one").await?;
@@ -154,6 +176,18 @@ async fn replicas_share_one_call() -> Result<()> {
 }
 
 #[tokio::test]
+async fn every_pod_is_told_that_its_secret_is_there() -> Result<()> {
+    let (stage, _instance, _running) = Stage::synced("greeted").await?;
+    for n in 0..10 {
+        stage.pod(&format!("web-{n}"), "a", "db", "").await?;
+    }
+    for n in 0..10 {
+        stage.told(&format!("web-{n}"), "SecretSyncSuccess").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_provider_that_goes_by_accounts_is_asked_on_behalf_of_the_pods_own() -> Result<()> {
     let stage = Stage::new("accounts").await?;
     stage.mock.set("a", VALUE);
@@ -168,5 +202,35 @@ async fn a_provider_that_goes_by_accounts_is_asked_on_behalf_of_the_pods_own() -
     let asked: Vec<_> = stage.mock.calls().concat();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0].on_behalf_of, account);
+    Ok(())
+}
+
+#[tokio::test]
+async fn pods_of_two_accounts_that_share_a_secret_do_not_share_an_answer() -> Result<()> {
+    let stage = Stage::new("two-accounts").await?;
+    stage.mock.set("a", VALUE);
+    stage.mock.decide_by(Identity::ServiceAccount);
+    let accounts: Api<ServiceAccount> = stage.sandbox.api();
+    let other = serde_json::from_value(json!({"metadata": {"name": "other"}}))?;
+    accounts.create(&PostParams::default(), &other).await?;
+    stage.pod("web", "a", "db", "merge: true\nkeys: [user]\n").await?;
+    let asks = "provider: mock\npath: a\nsecretName: db\nmerge: true\nkeys: [password]\n";
+    let job = json!({
+        "metadata": {"name": "job", "annotations": {"jasm.codnod.io/secret-sync": asks}},
+        "spec": {"serviceAccountName": "other", "containers": [{"name": "main", "image": "none"}]},
+    });
+    stage
+        .pods()
+        .create(&PostParams::default(), &serde_json::from_value(job)?)
+        .await?;
+    let (_instance, _running) = stage.start("first").await?;
+    stage.holds("db", &[("password", "p"), ("user", "u")]).await?;
+    let asked: BTreeSet<_> = stage.mock.calls().concat().into_iter().collect();
+    let accounts: Vec<_> = asked.iter().map(|locator| &locator.on_behalf_of).collect();
+    let account = |name: &str| Principal::ServiceAccount {
+        namespace: stage.sandbox.namespace().to_owned(),
+        name: name.into(),
+    };
+    assert_eq!(accounts, [&account("default"), &account("other")]);
     Ok(())
 }

@@ -13,7 +13,7 @@ fn what_is_leased_is_asked_for_before_it_ends_and_not_earlier() {
     assert_eq!(annotation, "2023-11-14T22:13:20Z/2023-11-14T23:13:20Z lease-1");
     // Neither a restart, nor a pod, nor the interval makes another one.
     world.answer = Ok(r#"{"user":"two"}"#);
-    world.pods.push(pod("a2", 1000, "refreshInterval: 5m"));
+    world.pods.push(pod("a2", 300, "refreshInterval: 5m"));
     for second in [301, 1200, 2100] {
         world.record = Record::new(at(second));
         assert_eq!(world.look(second), [""; 0]);

@@ -5,11 +5,12 @@ use super::world::*;
 use super::*;
 use crate::data::Value;
 use crate::grammar;
+use crate::path::Home;
 use crate::pod::Pod;
 use crate::policy::{Policy, Rules};
 use crate::situation::StoreView;
 
-const SYNCED: &str = "tell Pod shop/a: SecretSyncSuccess Secret db synced from mock path shop/db";
+pub(super) const SYNCED: &str = "tell Pod shop/a: SecretSyncSuccess Secret db synced from mock path shop/db";
 
 #[test]
 fn a_pod_gets_its_secret_and_then_it_is_quiet() {
@@ -62,7 +63,11 @@ fn a_new_pod_is_a_cause_only_when_the_last_look_is_old() {
     world.look(30);
     assert_eq!(world.asked, 1, "the value is fresh");
     world.pods.push(pod("a3", 90, ""));
-    assert_eq!(world.look(90), [""; 0], "the same value is no news");
+    let told = world.look(90);
+    assert!(
+        told.len() == 1 && told[0].contains("shop/a3"),
+        "the same value is news to the new pod only"
+    );
     assert_eq!(world.asked, 2);
     world.look(91);
     assert_eq!(world.asked, 2);
@@ -121,8 +126,9 @@ fn what_somebody_changed_is_put_back_without_reading_it() {
     }
     let mut world = World::new(vec![pod("a", 0, "")]);
     world.look(1);
+    world.look(2);
     world.live = Live::Absent;
-    assert!(world.look(2)[1].contains("SecretRestored"));
+    assert!(world.look(3)[1].contains("SecretRestored"));
 }
 
 #[test]
@@ -171,6 +177,48 @@ fn an_outage_leaves_the_secret_and_is_told_once() {
     world.answer = Ok(r#"{"user":"u","password":"p"}"#);
     assert_eq!(world.look(second), [""; 0]);
     assert_eq!(world.record.failures, 0);
+}
+
+#[test]
+fn a_failure_that_could_not_be_told_is_told_without_asking_again() {
+    let mut world = World::new(vec![pod("a", 0, ""), pod("b", 0, "")]);
+    world.answer = Ok("not json");
+    world.deaf = true;
+    let refused = world.look(1);
+    assert!(
+        refused.len() == 2 && refused[0].starts_with("refused: tell Pod shop/a: SecretDataInvalid"),
+        "{refused:?}"
+    );
+    assert_eq!(world.look(2), refused, "it is not remembered as told");
+    world.deaf = false;
+    let told = world.look(3);
+    assert_eq!([&*told[0], &*told[1]], [&refused[0][9..], &refused[1][9..]]);
+    assert_eq!(world.look(4), [""; 0], "told once");
+    assert_eq!(world.asked, 1);
+    assert_eq!(world.record.owed, BTreeMap::new());
+}
+
+#[test]
+fn a_success_that_could_not_be_told_is_told_at_the_next_look() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.deaf = true;
+    let refused = format!("refused: {SYNCED}");
+    assert_eq!(world.look(1), ["create Secret shop/db", &refused]);
+    assert_eq!(world.look(2), [refused]);
+    world.deaf = false;
+    assert_eq!(world.look(3), [SYNCED]);
+    assert_eq!(world.look(4), [""; 0]);
+}
+
+#[test]
+fn a_failure_is_not_told_when_it_is_over() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    (world.answer, world.deaf) = (Err(FetchError::NotFound), true);
+    assert_eq!(world.look(1).len(), 1);
+    world.answer = Ok(r#"{"user":"u","password":"p"}"#);
+    world.deaf = false;
+    assert_eq!(world.look(1000), ["create Secret shop/db", SYNCED]);
+    assert_eq!(world.look(1001), [""; 0]);
 }
 
 #[test]
@@ -245,66 +293,50 @@ fn what_is_optional_is_missed_in_silence() {
 }
 
 #[test]
-fn a_foreign_secret_is_left_alone_and_costs_no_call() {
-    let owner = json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Certificate", "name": "c", "uid": "x", "controller": true}]});
-    let cases = [
-        (
-            json!({}),
-            "Opaque",
-            false,
-            "",
-            "nobody manages it, so adopt: true would take it over",
-        ),
-        (
-            owner,
-            "Opaque",
-            false,
-            "adopt: true",
-            "it belongs to Certificate c",
-        ),
-        (
-            json!({"annotations": {"meta.helm.sh/release-name": "r"}}),
-            "Opaque",
-            false,
-            "adopt: true",
-            "it belongs to a Helm release",
-        ),
-        (
-            json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}}),
-            "Opaque",
-            false,
-            "adopt: true",
-            "its label names another manager",
-        ),
-        (
-            json!({"annotations": {STATE: "x"}}),
-            "Opaque",
-            false,
-            "adopt: true",
-            "somebody took our label off it",
-        ),
-        (json!({}), "Opaque", true, "adopt: true", "it is immutable"),
-        (
-            json!({}),
-            "kubernetes.io/tls",
-            false,
-            "adopt: true",
-            "it has another type",
-        ),
-    ];
-    for (metadata, kind, immutable, fields, why) in cases {
-        let mut world = World::new(vec![pod("a", 0, fields)]);
-        world.live = Live::Foreign(stranger(metadata, kind, immutable));
-        let told = format!("tell Pod shop/a: SecretConflict Secret db exists and is not ours: {why}");
-        assert_eq!(world.look(1), [told]);
-        assert!(world.record.taken);
-        assert_eq!(world.plan(2).look_again, Some(TAKEN));
-        assert_eq!(world.look(2), [""; 0], "then peace");
-        assert_eq!(world.asked, 0);
+fn every_pod_is_told_once_that_its_secret_is_there() {
+    let mut world = World::new(vec![pod("a", 0, "")]);
+    world.look(1);
+    let told = |name: &str| {
+        format!("tell Pod shop/{name}: SecretSyncSuccess Secret db synced from mock path shop/db")
+    };
+    for (second, name) in [(1, "b"), (2, "c"), (500, "d")] {
+        world.pods.push(pod(name, second, ""));
+        assert_eq!(world.look(second), [told(name)]);
+        assert_eq!(world.look(second + 1), [""; 0]);
     }
-    let mut world = World::new(vec![pod("a", 0, "adopt: true")]);
-    world.live = Live::Foreign(stranger(json!({}), "Opaque", false));
-    assert_eq!(world.look(1), ["update Secret shop/db", SYNCED]);
+    // Not a pod that another process has told, nor one that gets nothing.
+    world.record = Record::new(at(1000));
+    world.pods.push(pod("e", 1000, "keys: [user]"));
+    let steps = world.look(1000);
+    assert!(
+        steps.len() == 1 && steps[0].contains("SecretConflict"),
+        "{steps:?}"
+    );
+    // Nor while the Secret cannot be brought up to date.
+    world.answer = Err(FetchError::NotFound);
+    world.pods.push(pod("f", 2000, ""));
+    let steps = world.look(2000);
+    assert!(
+        !steps.iter().any(|step| step.contains("SecretSyncSuccess")),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_new_value_is_never_called_restored() {
+    let drift = |world: &mut World| world.touch(|body| lose(body, "/f:data", "f:password"));
+    let delete = |world: &mut World| world.live = Live::Absent;
+    for happens in [drift, delete] {
+        let mut world = World::new(vec![pod("a", 0, "")]);
+        world.look(1);
+        assert_eq!(world.look(2), [""; 0]);
+        happens(&mut world);
+        world.answer = Ok(r#"{"user":"u","password":"new"}"#);
+        assert_eq!(world.look(3)[1], SYNCED);
+        assert_eq!(world.look(4), [""; 0]);
+        happens(&mut world);
+        assert!(world.look(5)[1].contains("SecretRestored"));
+    }
 }
 
 #[test]
@@ -327,7 +359,7 @@ fn a_secret_of_jasm_is_carried_on_without_a_rewrite() {
         assert_eq!(world.asked, 1, "a forced sync is a cause, once");
         // A cause comes: the same content is left as it is.
         world.pods.push(pod("a2", 500, ""));
-        assert_eq!(world.look(500), [""; 0]);
+        assert_eq!(world.look(500), [SYNCED.replace("shop/a:", "shop/a2:")]);
         assert_eq!(world.asked, 2);
         // Another content: first its fields become ours, then it is written.
         world.answer = Ok(r#"{"password":"new"}"#);
@@ -364,7 +396,7 @@ fn of_two_workloads_the_first_gets_it_and_the_other_is_told_once() {
         uid: "uid-a2".into(),
         ..pod("a", 0, "")
     };
-    assert_eq!(world.look(11), [""; 0]);
+    assert_eq!(world.look(11), [SYNCED]);
     world.pods.remove(0);
     assert_eq!(world.look(12)[0], "update Secret shop/db");
 }
@@ -389,11 +421,9 @@ fn what_no_policy_allows_costs_no_call_and_tells_nothing_of_what_exists() {
         "{provider: mock, path: other/db, secretName: db}",
         &["mock"],
     ));
-    world.rules = Rules::OwnFolder;
-    assert_eq!(
-        world.look(1),
-        ["tell Pod shop/a: PolicyDenied no policy allows this request"]
-    );
+    world.rules = Rules::of(&[], "shop", None);
+    let denied = "tell Pod shop/a: PolicyDenied secretName db: no policy allows this request";
+    assert_eq!(world.look(1), [denied]);
     assert_eq!(world.look(2), [""; 0]);
     world.pods = vec![pod("b", 0, "")];
     assert_eq!(world.look(3)[0], "create Secret shop/db");
@@ -468,8 +498,8 @@ fn audit_rules(mode: &str, path: &str, more: &str) -> Rules {
 fn what_is_only_audited_is_served_and_told_once() {
     let mut world = World::new(vec![pod("a", 0, "")]);
     world.rules = audit_rules("Audit", "other/*", "");
-    let told = "tell Pod shop/a: PolicyDenied no policy allows this request; it is served, because its policies are in \
-                mode Audit";
+    let told = "tell Pod shop/a: PolicyDenied secretName db: this request is served, and would be denied if all policies \
+                were in force";
     assert_eq!(world.look(1)[..2], [told, "create Secret shop/db"]);
     assert_eq!(world.look(2), [""; 0]);
 }
@@ -478,10 +508,8 @@ fn what_is_only_audited_is_served_and_told_once() {
 fn keys_that_no_policy_allows_are_not_written_and_looked_at_again() {
     let mut world = World::new(vec![pod("a", 0, "")]);
     world.rules = audit_rules("Enforce", "shop/*", r#", "keys": ["user"]"#);
-    assert_eq!(
-        world.look(1),
-        ["tell Pod shop/a: PolicyDenied no policy allows this request"]
-    );
+    let denied = "tell Pod shop/a: PolicyDenied secretName db: no policy allows this request";
+    assert_eq!(world.look(1), [denied]);
     assert!(world.record.retry_at.is_some());
     world.answer = Ok(r#"{"user":"u"}"#);
     assert_eq!(world.look(60)[0], "create Secret shop/db");
@@ -507,6 +535,7 @@ fn a_store_must_be_open_to_the_namespace_and_another_revision_is_another_place()
     let view = |provider, revision: &str| StoreView {
         provider,
         revision: revision.into(),
+        home: Home::default(),
     };
     world.stores.insert("prod".to_owned(), view("mock", "1"));
     assert_eq!(world.look(2)[0], "create Secret shop/db");

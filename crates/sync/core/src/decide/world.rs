@@ -40,7 +40,7 @@ pub(super) fn pod(name: &str, created: i64, fields: &str) -> Pod {
         object: ObjectRef::new(Some("shop"), name),
         uid: format!("uid-{name}").into(),
         created: at(created),
-        workload: format!("Deployment/{name}").into(),
+        workload: format!("Deployment/{name}").as_str().into(),
         service_account: None,
         asks: asks(fields, None),
     }
@@ -57,10 +57,13 @@ pub(super) struct World {
     pub rules: Rules,
     pub stores: Stores,
     pub news: u64,
+    pub contested: usize,
     /// What the API server holds, with the field sets of managers.
     body: Json,
     versions: u32,
     pub asked: u32,
+    /// Whether there is no room for notes.
+    pub deaf: bool,
     /// How long what the provider gives lasts.
     pub lease: Option<Duration>,
 }
@@ -74,12 +77,14 @@ impl World {
             answer: Ok(r#"{"user":"u","password":"p"}"#),
             inherited: None,
             settings: settings(),
-            rules: Rules::Off,
+            rules: Rules::off(),
             stores: Stores::new(),
             news: 0,
+            contested: 1,
             body: Json::Null,
             versions: 1,
             asked: 0,
+            deaf: false,
             lease: None,
         }
     }
@@ -94,6 +99,12 @@ impl World {
                 Step::Call(Action::Remember(_, record)) => self.record = *record,
                 Step::Call(Action::Inherit(_, _)) => shown.push("inherit".to_owned()),
                 Step::Call(Action::Placed(_)) => self.record.placed = true,
+                Step::Call(Action::Owe(_, owed)) => self.record.owed.extend(owed),
+                Step::TellOnce(_, _) if self.deaf => shown.push(format!("refused: {text}")),
+                Step::TellOnce(_, Action::Told { id, at, .. }) => {
+                    self.record.note_told(id, at);
+                    shown.push(text);
+                }
                 Step::Call(Action::Forget(_)) => self.record = Record::new(at(second)),
                 Step::Apply(apply) => {
                     self.apply(&apply);
@@ -118,6 +129,7 @@ impl World {
             rules: self.rules.clone(),
             stores: self.stores.clone(),
             news: self.news,
+            contested: self.contested,
             looked: at(second),
         };
         let assessment = assess(&situation, &self.settings);
@@ -136,7 +148,7 @@ impl World {
                         }),
                     })
                 });
-                answers.insert(claim.request.source.clone(), answer);
+                answers.insert(claim.asked(), answer);
             }
         }
         let input = Input {

@@ -4,45 +4,56 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use regex::RegexBuilder;
 use strum::VariantNames;
 
-use super::{LONGEST_PATH, field, invalid};
-use crate::document::Node;
+use super::patterns::Patterns;
+use super::{LONGEST_PATH, invalid, shown_name};
+use crate::document::{Content, Items, Node, Pairs};
+use crate::key_pattern::KeyPattern;
 use crate::name::{KEY_RULE, SUBDOMAIN_RULE, SecretName, is_data_key};
 use crate::reason::{Problem, Reason};
 use crate::request::{Format, Keys, OnMissing, Request, Shape, Source};
+use crate::types;
 
 /// The most patterns or keys of one field.
 const MOST_ENTRIES: usize = 256;
-/// A compiled pattern must not need more memory than this.
-const PATTERN_SIZE: usize = 64 * 1024;
+/// The most steps of a selector.
+const MOST_STEPS: usize = 64;
 const SHORTEST_REFRESH: Duration = Duration::from_secs(5);
 const LONGEST_REFRESH: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The fields of one request: its own, and what it inherits.
 pub(super) struct Fields<'a> {
-    own: &'a [(String, Node)],
+    own: Option<Pairs<'a>>,
     prefix: String,
-    defaults: &'a [(String, Node)],
+    defaults: Option<Pairs<'a>>,
 }
 
 /// A field that is there, with the name by which its writer knows it.
 struct Given<'a> {
     name: String,
-    node: &'a Node,
+    node: Node<'a>,
 }
 
 impl<'a> Fields<'a> {
-    pub fn new(own: &'a [(String, Node)], prefix: String, defaults: &'a [(String, Node)]) -> Self {
+    pub fn new(own: Pairs<'a>, prefix: String, defaults: Option<Pairs<'a>>) -> Self {
         Self {
-            own,
+            own: Some(own),
             prefix,
             defaults,
         }
     }
 
-    pub fn request(&self, providers: &[&str]) -> Result<Request, Problem> {
+    /// The fields of an annotation that says nothing.
+    pub fn of_nothing() -> Self {
+        Self {
+            own: None,
+            prefix: String::new(),
+            defaults: None,
+        }
+    }
+
+    pub fn request(&self, providers: &[&str], patterns: &mut Patterns) -> Result<Request, Problem> {
         let source = self.source(providers)?;
         let secret_name = self.required("secretName")?;
         let secret_name =
@@ -50,7 +61,7 @@ impl<'a> Fields<'a> {
         Ok(Request {
             source,
             secret_name,
-            shape: self.shape()?,
+            shape: self.shape(patterns)?,
             secret_type: self.secret_type()?,
             adopt: self.truth("adopt")?,
             merge: self.truth("merge")?,
@@ -72,8 +83,9 @@ impl<'a> Fields<'a> {
             && !providers.contains(&provider.as_str())
         {
             let text = format!(
-                "{}provider: is not supported; supported are {}",
+                "{}provider: {} is not supported; supported are {}",
                 self.prefix,
+                shown_name(provider),
                 providers.join(", ")
             );
             return Err(Problem::lasting(Reason::ProviderUnsupported, text));
@@ -102,7 +114,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    fn shape(&self) -> Result<Shape, Problem> {
+    fn shape(&self, patterns: &mut Patterns) -> Result<Shape, Problem> {
         let format = self.choice::<Format>("format")?;
         let key = self.text("key")?;
         if key.is_some() && format != Format::Raw {
@@ -116,14 +128,18 @@ impl<'a> Fields<'a> {
         if select.is_some() && matches!(format, Format::Raw | Format::Dotenv) {
             return Err(self.wrong("select", "needs format: json or yaml"));
         }
+        let select = select.map(|select| steps(&select)).unwrap_or_default();
+        if select.len() > MOST_STEPS {
+            return Err(self.wrong("select", &format!("must not have more than {MOST_STEPS} steps")));
+        }
         Ok(Shape {
             format,
             key,
-            select: select.map(|select| steps(&select)).unwrap_or_default(),
+            select,
             keys: self.keys()?,
-            include: self.patterns("include")?,
-            exclude: self.patterns("exclude")?,
-            rename: self.rename()?,
+            include: self.patterns("include", patterns)?,
+            exclude: self.patterns("exclude", patterns)?,
+            rename: self.rename(patterns)?,
             strict: self.truth("strict")?,
         })
     }
@@ -132,8 +148,9 @@ impl<'a> Fields<'a> {
         let Some(Given { name, node }) = self.given("keys") else {
             return Ok(Keys::All);
         };
-        match node {
-            Node::Map(fields) => {
+        match node.content() {
+            Content::Map(fields) => {
+                few(&name, fields.count())?;
                 let mut keys = Vec::new();
                 for (target, source) in fields {
                     if !is_data_key(target) {
@@ -144,14 +161,13 @@ impl<'a> Fields<'a> {
                             "{name}: each name on the right must be a string"
                         )));
                     };
-                    keys.push((target.clone(), source.to_owned()));
+                    keys.push((target.to_owned(), source.to_owned()));
                 }
-                few(&name, keys.len())?;
                 Ok(Keys::Map(keys))
             }
-            Node::List(items) => {
-                few(&name, items.len())?;
-                Ok(Keys::List(self.strings(&name, items)?))
+            Content::List(items) => {
+                let keys = strings(&name, items)?;
+                Ok(Keys::List(keys.into_iter().map(str::to_owned).collect()))
             }
             _ => Err(invalid(format!(
                 "{name}: must be a map (new name: old name) or a list of names"
@@ -159,52 +175,38 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn patterns(&self, field: &str) -> Result<Vec<String>, Problem> {
+    fn patterns(&self, field: &str, patterns: &mut Patterns) -> Result<Vec<KeyPattern>, Problem> {
         let Some(Given { name, node }) = self.given(field) else {
             return Ok(Vec::new());
         };
-        let patterns = match node {
-            Node::List(items) => {
-                few(&name, items.len())?;
-                self.strings(&name, items)?
-            }
-            other => match scalar(other) {
-                Some(one) => vec![one.to_owned()],
+        let texts = match node.content() {
+            Content::List(items) => strings(&name, items)?,
+            _ => match scalar(node) {
+                Some(one) => vec![one],
                 None => return Err(invalid(format!("{name}: must be a list of patterns"))),
             },
         };
-        patterns
-            .iter()
-            .try_for_each(|pattern| check_pattern(&name, pattern))?;
-        Ok(patterns)
+        let compiled = texts.into_iter().map(|text| patterns.compile(&name, text));
+        compiled.collect()
     }
 
-    fn rename(&self) -> Result<Vec<(String, String)>, Problem> {
+    fn rename(&self, patterns: &mut Patterns) -> Result<Vec<(KeyPattern, String)>, Problem> {
         let Some(Given { name, node }) = self.given("rename") else {
             return Ok(Vec::new());
         };
-        let Node::Map(fields) = node else {
+        let Content::Map(fields) = node.content() else {
             return Err(invalid(format!("{name}: must be a map (pattern: new name)")));
         };
-        few(&name, fields.len())?;
+        few(&name, fields.count())?;
         let mut rules = Vec::new();
         for (pattern, target) in fields {
-            check_pattern(&name, pattern)?;
+            let pattern = patterns.compile(&name, pattern)?;
             let Some(target) = scalar(target) else {
                 return Err(invalid(format!("{name}: each new name must be a string")));
             };
-            rules.push((pattern.clone(), target.to_owned()));
+            rules.push((pattern, target.to_owned()));
         }
         Ok(rules)
-    }
-
-    fn strings(&self, name: &str, items: &[Node]) -> Result<Vec<String>, Problem> {
-        let strings = items.iter().enumerate().map(|(index, item)| {
-            scalar(item)
-                .map(str::to_owned)
-                .ok_or_else(|| invalid(format!("{name}[{index}]: must be a non-empty string")))
-        });
-        strings.collect()
     }
 
     fn secret_type(&self) -> Result<String, Problem> {
@@ -215,9 +217,11 @@ impl<'a> Fields<'a> {
         if text.len() > 253 || !text.chars().all(allowed) {
             return Err(self.wrong("type", "must be the type of a Secret, such as kubernetes.io/tls"));
         }
-        // Kubernetes itself gives meaning to these, and power: nobody gets them from an annotation.
-        if text == "kubernetes.io/service-account-token" || text.starts_with("bootstrap.kubernetes.io/") {
-            return Err(self.wrong("type", "must not be a type that is a credential of the cluster"));
+        if types::is_reserved(&text) {
+            return Err(self.wrong(
+                "type",
+                "must not be a type that is a credential of the cluster or a release of Helm",
+            ));
         }
         Ok(text)
     }
@@ -244,7 +248,11 @@ impl<'a> Fields<'a> {
 
     /// The field, unless it is absent or empty.
     fn given(&self, name: &str) -> Option<Given<'a>> {
-        let present = |fields: &'a [(String, Node)]| field(fields, name).filter(|node| !node.is_absent());
+        let present = |fields: Option<Pairs<'a>>| {
+            fields
+                .and_then(|fields| fields.get(name))
+                .filter(|node| !node.is_absent())
+        };
         match present(self.own) {
             Some(node) => Some(Given {
                 name: format!("{}{name}", self.prefix),
@@ -273,27 +281,32 @@ impl<'a> Fields<'a> {
         let Some(given) = self.given(name) else {
             return Ok(None);
         };
-        match given.node {
-            Node::Scalar { text, .. } if text.trim().is_empty() => Err(self.wrong(name, "must not be empty")),
-            Node::Scalar { text, .. } if text.chars().any(char::is_control) => {
+        match given.node.content() {
+            Content::Scalar { text, .. } if text.trim().is_empty() => {
+                Err(self.wrong(name, "must not be empty"))
+            }
+            Content::Scalar { text, .. } if text.chars().any(char::is_control) => {
                 Err(self.wrong(name, "must not hold control characters"))
             }
-            Node::Scalar { text, .. } => Ok(Some(text.clone())),
-            other => Err(self.wrong(name, &format!("must be a string, and is {}", other.kind()))),
+            Content::Scalar { text, .. } => Ok(Some(text.to_owned())),
+            _ => {
+                let kind = given.node.kind();
+                Err(self.wrong(name, &format!("must be a string, and is {kind}")))
+            }
         }
     }
 
     fn truth(&self, name: &str) -> Result<bool, Problem> {
-        match self.given(name).map(|given| given.node) {
+        match self.given(name).map(|given| given.node.content()) {
             None => Ok(false),
-            Some(Node::Scalar { text, plain: true }) if matches!(text.as_str(), "true" | "True" | "TRUE") => {
-                Ok(true)
-            }
-            Some(Node::Scalar { text, plain: true })
-                if matches!(text.as_str(), "false" | "False" | "FALSE") =>
-            {
-                Ok(false)
-            }
+            Some(Content::Scalar {
+                text: "true" | "True" | "TRUE",
+                plain: true,
+            }) => Ok(true),
+            Some(Content::Scalar {
+                text: "false" | "False" | "FALSE",
+                plain: true,
+            }) => Ok(false),
             Some(_) => Err(self.wrong(name, "must be true or false")),
         }
     }
@@ -307,11 +320,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-fn scalar(node: &Node) -> Option<&str> {
-    match node {
-        Node::Scalar { text, .. } if !text.is_empty() && !text.chars().any(char::is_control) => Some(text),
-        _ => None,
-    }
+fn scalar(node: Node<'_>) -> Option<&str> {
+    let text = node.text()?;
+    (!text.is_empty() && !text.chars().any(char::is_control)).then_some(text)
+}
+
+fn strings<'a>(name: &str, items: Items<'a>) -> Result<Vec<&'a str>, Problem> {
+    few(name, items.count())?;
+    let strings = items.enumerate().map(|(index, item)| {
+        scalar(item).ok_or_else(|| invalid(format!("{name}[{index}]: must be a non-empty string")))
+    });
+    strings.collect()
 }
 
 fn few(name: &str, count: usize) -> Result<(), Problem> {
@@ -321,20 +340,6 @@ fn few(name: &str, count: usize) -> Result<(), Problem> {
         )));
     }
     Ok(())
-}
-
-fn check_pattern(name: &str, pattern: &str) -> Result<(), Problem> {
-    let fits = RegexBuilder::new(pattern)
-        .size_limit(PATTERN_SIZE)
-        .dfa_size_limit(PATTERN_SIZE)
-        .build()
-        .is_ok();
-    if fits {
-        return Ok(());
-    }
-    Err(invalid(format!(
-        "{name}: each pattern must be a regular expression that is not too large"
-    )))
 }
 
 /// The steps of a selector: a JSON pointer if it begins with a slash, else names with dots between them.

@@ -1,6 +1,9 @@
 //! Patterns of policies: texts with `*`, and paths whose parts are such texts.
 
-use crate::path::CanonicalPath;
+use crate::path::{CanonicalPath, Home};
+
+/// Stands for any of the characters that AWS adds to a name in an ARN. No path and no pattern can hold it.
+const ANY: char = '\0';
 
 /// A text with `*` for any run of characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +71,16 @@ impl Glob {
             &text.chars().collect::<Vec<_>>(),
             &self.0,
             |token| *token == Token::Star,
-            |c, token| *token == Token::Char(*c),
+            |c, token| match token {
+                Token::Char(other) => c == other || (*c == ANY && other.is_ascii_alphanumeric()),
+                _ => false,
+            },
         )
+    }
+
+    /// Whether it is about every text.
+    pub fn is_everything(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().all(|token| *token == Token::Star)
     }
 
     /// The same without placeholders; nothing if one of them is not known.
@@ -111,28 +122,70 @@ impl PathPattern {
         Some(Self { authority, parts })
     }
 
-    /// Whether it speaks of a path; nothing if that hangs on what is not known.
-    pub fn matches(&self, path: &CanonicalPath, filling: Filling<'_>) -> Option<bool> {
-        let mut filled = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
-            filled.push(match part {
-                Part::One(glob) => Part::One(glob.filled(filling)?),
-                Part::Any => Part::Any,
-            });
-        }
-        let authority: Vec<&str> = path.authority.iter().flat_map(|arn| arn.split(':')).collect();
-        let same_authority = authority.len() == self.authority.len()
-            && authority
+    /// Whether it speaks of a path, by the one spelling that the path has; nothing if that hangs on what is not known. An
+    /// ARN of the store's own account is also its name, but only if every name that it may mean is meant.
+    pub fn covers(&self, path: &CanonicalPath, home: &Home, filling: Filling<'_>) -> Option<bool> {
+        let parts = self.filled(filling)?;
+        let as_name = || {
+            self.authority.is_empty()
+                && path.is_at_home(home) == Some(true)
+                && path.names().iter().all(|name| fits(name, &parts))
+        };
+        Some(self.is_spelled(path, &parts) || as_name())
+    }
+
+    /// Whether it speaks of a path by any spelling that the path may have: an ARN may be that of a name, and a name may have
+    /// that ARN, unless the store's own place is known to be another one.
+    pub fn may_cover(&self, path: &CanonicalPath, home: &Home, filling: Filling<'_>) -> Option<bool> {
+        let parts = self.filled(filling)?;
+        let as_name = || path.names().iter().any(|name| fits(name, &parts));
+        let as_arn = || {
+            let mut names = path.names().into_iter();
+            names.any(|name| fits(&name, &parts) || fits(&in_arn(name), &parts))
+        };
+        let other_spelling = match (&path.authority, self.authority.is_empty()) {
+            (None, true) => false,
+            (Some(_), true) => path.is_at_home(home) != Some(false) && as_name(),
+            (None, false) => self.may_be_at(home) && as_arn(),
+            (Some(authority), false) => self.has_authority(authority) && as_arn(),
+        };
+        Some(self.is_spelled(path, &parts) || other_spelling)
+    }
+
+    fn is_spelled(&self, path: &CanonicalPath, parts: &[Part]) -> bool {
+        let same_authority = match &path.authority {
+            None => self.authority.is_empty(),
+            Some(authority) => self.has_authority(authority),
+        };
+        same_authority && fits(&path.segments, parts)
+    }
+
+    fn has_authority(&self, authority: &str) -> bool {
+        let words: Vec<&str> = authority.split(':').collect();
+        words.len() == self.authority.len()
+            && words
                 .iter()
                 .zip(&self.authority)
-                .all(|(word, glob)| glob.matches(word));
-        let same_name = is_matched(
-            &path.segments,
-            &filled,
-            |part| *part == Part::Any,
-            |segment, part| matches!(part, Part::One(glob) if glob.matches(segment)),
-        );
-        Some(same_authority && same_name)
+                .all(|(word, glob)| glob.matches(word))
+    }
+
+    /// Whether its ARNs can be those of plain names.
+    fn may_be_at(&self, home: &Home) -> bool {
+        let [_, _, service, region, account] = self.authority.as_slice() else {
+            return false;
+        };
+        let agrees = |glob: &Glob, known: Option<&str>| known.is_none_or(|known| glob.matches(known));
+        service.matches("secretsmanager")
+            && agrees(region, home.region.as_deref())
+            && agrees(account, home.account.as_deref())
+    }
+
+    fn filled(&self, filling: Filling<'_>) -> Option<Vec<Part>> {
+        let fill = |part: &Part| match part {
+            Part::One(glob) => glob.filled(filling).map(Part::One),
+            Part::Any => Some(Part::Any),
+        };
+        self.parts.iter().map(fill).collect()
     }
 
     /// Whether it asks for the pod's service account.
@@ -145,6 +198,24 @@ impl PathPattern {
             })
             .any(|glob| glob.0.contains(&Token::ServiceAccount))
     }
+}
+
+fn fits(name: &[String], parts: &[Part]) -> bool {
+    is_matched(
+        name,
+        parts,
+        |part| *part == Part::Any,
+        |segment, part| matches!(part, Part::One(glob) if glob.matches(segment)),
+    )
+}
+
+/// A name as it stands in an ARN, with any suffix.
+fn in_arn(mut name: Vec<String>) -> Vec<String> {
+    if let Some(last) = name.last_mut() {
+        last.push('-');
+        last.extend([ANY; 6]);
+    }
+    name
 }
 
 /// Whether a pattern fits the whole of a sequence. Only the last star ever has to take more, so that the time is at most the
@@ -179,122 +250,4 @@ fn is_matched<T, P>(
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use regex::Regex;
-
-    use super::*;
-
-    const TEAM: Filling<'static> = Filling {
-        namespace: "team",
-        service_account: Some("web"),
-    };
-
-    fn speaks(pattern: &str, path: &str) -> bool {
-        let pattern = PathPattern::parse(pattern).unwrap_or_else(|| panic!("{pattern}"));
-        pattern
-            .matches(&CanonicalPath::parse(path).unwrap(), TEAM)
-            .unwrap()
-    }
-
-    #[test]
-    fn parts_are_matched_one_by_one() {
-        for (pattern, path, expected) in [
-            ("a/b", "a/b", true),
-            ("/a/b", "a/b", true),
-            ("a/b", "/a/b", true),
-            ("a/*", "a/b", true),
-            ("a/*", "a/b/c", false),
-            ("a/*", "a", false),
-            ("a/**", "a/b/c", true),
-            ("a/**", "a", true),
-            ("**", "a/b", true),
-            ("**/c", "a/b/c", true),
-            ("a/**/c/*", "a/x/c/y/c/z", true),
-            ("a/**/c", "a/x/c/y", false),
-            ("{namespace}/{serviceAccount}-*", "team/web-1", true),
-            ("{namespace}/*", "teams/x", false),
-            ("x{namespace}y", "xteamy", true),
-            ("a*c*e", "abcde", true),
-            ("a*c*e", "abcdef", false),
-        ] {
-            assert_eq!(speaks(pattern, path), expected, "{pattern} {path}");
-        }
-    }
-
-    #[test]
-    fn another_account_is_reached_only_by_its_arn() {
-        let arn = "arn:aws:secretsmanager:eu-west-1:123:secret:team/db-AbCdEf";
-        assert!(speaks(
-            "arn:aws:secretsmanager:eu-*:123:secret:{namespace}/db-*",
-            arn
-        ));
-        assert!(speaks("arn:*:*:*:*:secret:**", arn));
-        assert!(!speaks("arn:aws:secretsmanager:eu-west-1:124:secret:**", arn));
-        assert!(!speaks("**", arn));
-        assert!(!speaks("arn:*:*:*:*:secret:**", "team/db"));
-    }
-
-    #[test]
-    fn what_could_never_match_is_no_pattern() {
-        for bad in [
-            "",
-            "/",
-            "a//b",
-            "a/",
-            "a/../b",
-            "./a",
-            "a**",
-            "{pod}/a",
-            "a}",
-            "{",
-            "arn:aws:x",
-            "arn:a:b:c:d:key:x",
-        ] {
-            assert_eq!(PathPattern::parse(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn without_the_account_nothing_is_said() {
-        let pattern = PathPattern::parse("{serviceAccount}/*").unwrap();
-        let nobody = Filling {
-            service_account: None,
-            ..TEAM
-        };
-        assert!(pattern.names_account());
-        assert_eq!(
-            pattern.matches(&CanonicalPath::parse("web/x").unwrap(), nobody),
-            None
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn stars_mean_what_they_mean_to_a_regex(pattern in "[ab*]{0,12}", text in "[ab]{0,16}") {
-            let regex = Regex::new(&format!("^{}$", pattern.replace('*', ".*"))).unwrap();
-            prop_assert_eq!(Glob::new(&pattern).matches(&text), regex.is_match(&text));
-        }
-
-        #[test]
-        fn paths_mean_what_they_mean_to_a_regex(
-            pattern in "(a|b|\\*|\\*\\*|a\\*)(/(a|b|\\*|\\*\\*|a\\*)){0,5}",
-            path in "[ab]{1,2}(/[ab]{1,2}){0,6}",
-        ) {
-            // Every part brings its slash along, so that any number of parts can be none.
-            let parts = pattern.split('/').map(|part| match part {
-                "**" => "([^/]+/)*".to_owned(),
-                part => format!("{}/", part.replace('*', "[^/]*")),
-            });
-            let regex = Regex::new(&format!("^{}$", parts.collect::<String>())).unwrap();
-            prop_assert_eq!(speaks(&pattern, &path), regex.is_match(&format!("{path}/")));
-        }
-
-        #[test]
-        fn nothing_written_makes_it_fall_over(pattern in ".{0,40}", path in ".{0,40}") {
-            if let (Some(pattern), Ok(path)) = (PathPattern::parse(&pattern), CanonicalPath::parse(&path)) {
-                let _ = pattern.matches(&path, TEAM);
-            }
-        }
-    }
-}
+mod tests;

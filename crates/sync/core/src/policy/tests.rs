@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::grammar;
+use crate::path::ARN_PROVIDER;
 
 fn policy(spec: Value) -> Arc<Policy> {
     Arc::new(Policy::new(&serde_json::from_value(spec).unwrap()))
@@ -20,11 +21,20 @@ fn labels(labels: &[(&str, &str)]) -> Labels {
 fn request(text: &str) -> Request {
     let usual = "{provider: aws, path: team/db, secretName: db}";
     let text = format!("{{defaults: {usual}, secrets: [{{{text}}}]}}");
-    let annotation = grammar::parse(&text, &["aws", "vault"]);
+    let annotation = grammar::parse(&text, &["aws", "vault", ARN_PROVIDER]);
     annotation.unwrap().requests.remove(0).unwrap()
 }
 
 fn judged(policies: &[Arc<Policy>], account: Option<&str>, request: &Request) -> Result<Allowance, Problem> {
+    judged_at(policies, account, request, None)
+}
+
+fn judged_at(
+    policies: &[Arc<Policy>],
+    account: Option<&str>,
+    request: &Request,
+    store: Option<&StoreView>,
+) -> Result<Allowance, Problem> {
     let rules = Rules::of(
         policies,
         "team",
@@ -34,7 +44,7 @@ fn judged(policies: &[Arc<Policy>], account: Option<&str>, request: &Request) ->
         namespace: "team",
         service_account: account,
     };
-    rules.judge(requester, request)
+    rules.judge(requester, request, store)
 }
 
 fn allows(policies: &[Value], request_text: &str) -> bool {
@@ -58,8 +68,8 @@ fn without_a_policy_only_ones_own_folder_is_open() {
         service_account: None,
     };
     assert!(
-        Rules::Off
-            .judge(requester, &request("path: ../etc/passwd"))
+        Rules::off()
+            .judge(requester, &request("path: ../etc/passwd"), None)
             .is_ok()
     );
 }
@@ -117,7 +127,6 @@ fn keys_are_judged_before_the_call_if_they_are_known_and_after_it_if_not() {
     let open = json!({"rules": [{"paths": ["**"], "keys": ["DB_*"]}, {"paths": ["**"], "keys": ["TLS_*"]}]});
     assert!(allows(std::slice::from_ref(&open), "keys: [DB_USER, DB_PASS]"));
     assert!(!allows(std::slice::from_ref(&open), "keys: [DB_USER, TLS_KEY]"));
-    assert!(allows(std::slice::from_ref(&open), "keys: {DB_USER: name}"));
     assert!(!allows(
         &[
             open.clone(),
@@ -126,26 +135,153 @@ fn keys_are_judged_before_the_call_if_they_are_known_and_after_it_if_not() {
         "keys: [DB_PASS]"
     ));
     let allowance = judged(&[policy(open)], Some("web"), &request("")).unwrap();
-    assert!(allowance.clone().permit(["DB_A", "DB_B"].into_iter()).is_ok());
-    assert_eq!(allowance.permit(["DB_A", "X"].into_iter()), Err(denied()));
+    let permit = |keys: Vec<&'static str>| allowance.clone().permit(&SourceKeys::These(keys));
+    assert!(permit(vec!["DB_A", "DB_B"]).is_ok());
+    assert_eq!(permit(vec!["DB_A", "X"]), Err(denied()));
 }
 
 #[test]
-fn audit_denies_nothing_and_says_what_would_be() {
-    let audit = |rules: Value| json!({"mode": "Audit", "rules": rules});
-    let judge = |policies: &[Value]| {
-        let policies: Vec<_> = policies.iter().cloned().map(policy).collect();
-        judged(&policies, Some("web"), &request("")).map(|allowance| allowance.audited)
+fn keys_are_those_of_the_secret_whatever_they_are_called() {
+    let open = json!({"rules": [{"paths": ["**"]}]});
+    let no_admin = json!({"rules": [{"effect": "Deny", "paths": ["**"], "keys": ["ADMIN*"]}]});
+    let only_db = json!({"rules": [{"paths": ["**"], "keys": ["DB_*"]}]});
+    let judge = |policies: &[&Value], text: &str| {
+        let policies: Vec<Value> = policies.iter().copied().cloned().collect();
+        allows(&policies, text)
     };
+    // The name in the Secret is the requester's to choose, the name in the secret is not.
+    assert!(!judge(&[&open, &no_admin], "keys: {harmless: ADMIN_PASS}"));
+    assert!(judge(&[&open, &no_admin], "keys: {ADMIN_PASS: harmless}"));
+    assert!(!judge(&[&only_db], "keys: {DB_USER: ADMIN_PASS}"));
+    assert!(judge(&[&only_db], "keys: {user: DB_USER}"));
+    // Bytes as they are, and a nested part, may hold anything.
+    for all in [
+        "format: raw",
+        "select: nested.part",
+        "select: nested, keys: [DB_USER]",
+    ] {
+        assert!(!judge(&[&open, &no_admin], all), "{all}");
+        assert!(!judge(&[&only_db], all), "{all}");
+        assert!(judge(&[&open], all), "{all}");
+        let any = json!({"rules": [{"paths": ["**"], "keys": ["*"]}]});
+        assert!(judge(&[&any], all), "{all}");
+    }
+}
+
+#[test]
+fn audit_changes_nothing_and_says_what_would_be_denied() {
+    let audit = |rules: Value| json!({"mode": "Audit", "rules": rules});
+    let judge_path = |policies: &[Value], path: &str| {
+        let policies: Vec<_> = policies.iter().cloned().map(policy).collect();
+        judged(&policies, Some("web"), &request(&format!("path: {path}"))).map(|allowance| allowance.audited)
+    };
+    let judge = |policies: &[Value]| judge_path(policies, "team/db");
     assert_eq!(judge(&[audit(json!([{"paths": ["team/*"]}]))]), Ok(false));
     assert_eq!(judge(&[audit(json!([{"paths": ["other/*"]}]))]), Ok(true));
-    // Where one is in force, those in mode Audit neither allow nor deny; they are told.
+    // The built-in rule stays in force: what it denied is still denied.
+    assert_eq!(
+        judge_path(&[audit(json!([{"paths": ["**"]}]))], "other/db"),
+        Err(denied())
+    );
+    assert_eq!(
+        judge_path(&[audit(json!([{"paths": ["none"]}]))], "other/db"),
+        Err(denied())
+    );
+    // Where a policy is in force, those in mode Audit neither allow nor deny; they are told.
     let open = json!({"rules": [{"paths": ["**"]}]});
     let closed = json!({"rules": [{"paths": ["other/*"]}]});
     let no = audit(json!([{"effect": "Deny", "paths": ["**"]}]));
     assert_eq!(judge(&[open.clone(), no]), Ok(true));
     assert_eq!(judge(&[closed, audit(json!([{"paths": ["**"]}]))]), Err(denied()));
     assert_eq!(judge(&[open]), Ok(false));
+}
+
+#[test]
+fn a_tried_policy_denies_nothing_and_says_what_would_be() {
+    let requester = Requester {
+        namespace: "team",
+        service_account: None,
+    };
+    let judge = |policies: &[Arc<Policy>], path: &str| {
+        let request = request(&format!("path: {path}"));
+        let judged = Rules::tried(policies, "team", None).judge(requester, &request, None);
+        judged.map(|allowance| allowance.audited)
+    };
+    for (path, audited) in [("team/db", false), ("other/db", true), ("../etc", true)] {
+        assert_eq!(judge(&[], path), Ok(audited), "{path}");
+    }
+    let other = policy(json!({"rules": [{"paths": ["other/*"]}]}));
+    assert_eq!(judge(std::slice::from_ref(&other), "team/db"), Ok(true));
+    assert_eq!(judge(&[other], "other/db"), Ok(false));
+}
+
+fn store(provider: &'static str, account: Option<&str>) -> StoreView {
+    StoreView {
+        provider,
+        revision: "1".into(),
+        home: Home {
+            region: Some("r".into()),
+            account: account.map(Into::into),
+        },
+    }
+}
+
+#[test]
+fn denying_a_provider_denies_its_stores() {
+    let open = policy(json!({"rules": [{"paths": ["**"]}]}));
+    let no_vault = policy(json!({"rules": [{"effect": "Deny", "providers": ["vault"], "paths": ["**"]}]}));
+    let judge = |text: &str, store: Option<&StoreView>| {
+        let policies = [open.clone(), no_vault.clone()];
+        judged_at(&policies, Some("web"), &request(text), store).is_ok()
+    };
+    assert!(!judge("provider: vault", None));
+    assert!(judge("provider: aws", None));
+    assert!(!judge("store: prod", Some(&store("vault", None))));
+    assert!(judge("store: prod", Some(&store("aws", None))));
+    assert!(!judge("store: prod", None), "nobody knows what it is");
+    // What allows a provider allows no store of it.
+    let vault = [policy(
+        json!({"rules": [{"providers": ["vault"], "paths": ["**"]}]}),
+    )];
+    let of_store = judged_at(&vault, None, &request("store: prod"), Some(&store("vault", None)));
+    assert_eq!(of_store, Err(denied()));
+}
+
+#[test]
+fn an_arn_and_its_name_are_denied_together() {
+    let arn = "arn:aws:secretsmanager:r:1:secret:team/db-AbCdEf";
+    let judge = |allowed: &str, no: Option<&str>, path: &str, store: Option<&StoreView>| {
+        let mut rules = vec![json!({"paths": [allowed]})];
+        rules.extend(no.map(|no| json!({"effect": "Deny", "paths": [no]})));
+        let source = match store {
+            Some(_) => "store: prod".to_owned(),
+            None => format!("provider: {ARN_PROVIDER}"),
+        };
+        let request = request(&format!("{source}, path: '{path}'"));
+        judged_at(&[policy(json!({"rules": rules}))], Some("web"), &request, store).is_ok()
+    };
+    let any_arn = "arn:*:*:*:*:secret:**";
+    assert!(judge(any_arn, None, arn, None));
+    assert!(!judge(any_arn, Some("team/db"), arn, None));
+    assert!(!judge("**", Some(arn), "team/db", None));
+    assert!(judge("**", Some(arn), "team/other", None));
+    // Where it is known whose account it is, another one's ARN is no name, and the own one is.
+    let (own, other) = (store(ARN_PROVIDER, Some("1")), store(ARN_PROVIDER, Some("2")));
+    assert!(judge(any_arn, Some("team/db"), arn, Some(&other)));
+    assert!(judge("**", Some(arn), "team/db", Some(&other)));
+    assert!(judge("team/*", None, arn, Some(&own)));
+    assert!(
+        !judge("team/db", None, arn, Some(&own)),
+        "the suffix may be part of another name"
+    );
+    assert!(!judge("team/*", None, arn, Some(&other)));
+    assert!(
+        !judge("team/*", None, arn, None),
+        "what is not known allows nothing"
+    );
+    // Where there are no ARNs, a rule about them says nothing.
+    let file = store("file", None);
+    assert!(judge("**", Some(any_arn), "team/db", Some(&file)));
 }
 
 #[test]
@@ -182,7 +318,8 @@ fn what_is_not_known_allows_nothing_and_denies() {
             namespace: "team",
             service_account: None,
         };
-        let judge = |policies: &[Arc<Policy>]| Rules::of(policies, "team", None).judge(nobody, &request(""));
+        let judge =
+            |policies: &[Arc<Policy>]| Rules::of(policies, "team", None).judge(nobody, &request(""), None);
         assert_eq!(judge(&[of("Allow")]), Err(denied()), "{what}");
         assert_eq!(judge(&[open.clone(), of("Deny")]), Err(denied()), "{what}");
         assert!(judge(&[open.clone(), of("Allow")]).is_ok(), "{what}");
@@ -197,12 +334,12 @@ fn what_is_not_known_allows_nothing_and_denies() {
     }));
     assert!(
         Rules::of(std::slice::from_ref(&named), "team", None)
-            .judge(nobody, &request(""))
+            .judge(nobody, &request(""), None)
             .is_ok()
     );
     assert!(
         Rules::of(&[named], "other", None)
-            .judge(nobody, &request(""))
+            .judge(nobody, &request(""), None)
             .is_err()
     );
     // One that cannot be read may be meant to deny.
@@ -226,7 +363,7 @@ fn accounts_are_asked_for_only_where_a_policy_names_them() {
         json!({"serviceAccounts": ["a"], "rules": [{"paths": ["**"]}]})
     ));
     assert!(needs(json!({"rules": [{"paths": ["**", "x/{serviceAccount}"]}]})));
-    assert!(!Rules::OwnFolder.name_accounts());
+    assert!(!Rules::of(&[], "team", None).name_accounts());
 }
 
 #[test]
@@ -273,13 +410,48 @@ fn any_spec() -> impl Strategy<Value = Value> {
     })
 }
 
+fn any_account() -> impl Strategy<Value = Option<&'static str>> {
+    prop::sample::select(vec![None, Some("web"), Some("api")])
+}
+
 fn any_request() -> impl Strategy<Value = Request> {
     let path = prop::sample::select(vec!["team/db", "web/db", "x/y", "flat"]);
-    let keys = prop::sample::select(vec!["", "keys: [a1]", "keys: [a1, b]"]);
+    let keys = prop::sample::select(vec![
+        "",
+        "keys: [a1]",
+        "keys: [a1, b]",
+        "keys: {c: b}",
+        "format: raw",
+    ]);
     (path, keys).prop_map(|(path, keys)| request(&format!("path: {path}, {keys}")))
 }
 
 proptest! {
+    #[test]
+    fn audit_never_changes_a_verdict(
+        enforced in prop::collection::vec(any_spec(), 0..3), audited in prop::collection::vec(any_spec(), 1..3),
+        request in any_request(), keys in prop::sample::select(vec!["a1", "b", "c"]), account in any_account(),
+    ) {
+        let without: Vec<_> = enforced.into_iter().map(policy).collect();
+        let mut with = without.clone();
+        for mut spec in audited {
+            spec["mode"] = "Audit".into();
+            spec["refreshFloor"] = "1h".into();
+            spec["adoptSecrets"] = json!(["*"]);
+            spec["quota"] = json!({"perMinute": 1, "burst": 60000});
+            with.insert(0, policy(spec));
+        }
+        let judge = |policies: &[Arc<Policy>]| {
+            let judged = judged(policies, account, &request);
+            judged.map(|allowance| Allowance { audited: false, ..allowance })
+        };
+        prop_assert_eq!(judge(&with), judge(&without));
+        let permit = |policies| judge(policies).and_then(|one| one.permit(&SourceKeys::These(vec![keys])));
+        prop_assert_eq!(permit(&with), permit(&without));
+        let quota = |policies: &[Arc<Policy>]| Rules::of(policies, "team", None).quota();
+        prop_assert_eq!(quota(&with), quota(&without));
+    }
+
     #[test]
     fn to_know_less_never_allows_more(
         specs in prop::collection::vec(any_spec(), 1..4), request in any_request(),
@@ -288,7 +460,7 @@ proptest! {
         let known = labels(&[("tier", "prod")]);
         let judge = |labels: Option<&Labels>, service_account| {
             let requester = Requester { namespace: "team", service_account };
-            Rules::of(&policies, "team", labels).judge(requester, &request).is_ok()
+            Rules::of(&policies, "team", labels).judge(requester, &request, None).is_ok()
         };
         let all = judge(Some(&known), Some("web"));
         for (labels, account) in [(None, Some("web")), (Some(&known), None), (None, None)] {

@@ -61,7 +61,10 @@ fn json_keeps_digits_and_bytes() {
     let (reason, text) = refused(source, "strict: true");
     assert_eq!(
         (reason, text.as_str()),
-        (Reason::SecretDataInvalid, "the value of \"n\" is null")
+        (
+            Reason::SecretDataInvalid,
+            "field 7 of the secret: its value is null"
+        )
     );
 }
 
@@ -134,12 +137,12 @@ fn keys_are_chosen_and_renamed() {
     );
     assert_eq!(
         refused(source, "rename: {'DB_.*': same}").1,
-        "two keys get the name \"same\""
+        "field 2 of the secret and field 1 of the secret get the same name"
     );
     assert!(
         refused(source, "rename: {'DB_USER': 'a b'}")
             .1
-            .starts_with("the key \"a b\" must be at most 253")
+            .starts_with("field 1 of the secret: its name as a key must be at most 253")
     );
 }
 
@@ -161,13 +164,15 @@ fn keys_and_size_are_those_of_the_api_server() {
     let (reason, text) = refused(r#"{"a/b":1}"#, "");
     assert_eq!(reason, Reason::SecretDataInvalid);
     assert!(
-        text.starts_with("the key \"a/b\" must be at most 253 letters"),
+        text.starts_with("field 1 of the secret: its name as a key must be at most 253 letters"),
         "{text}"
     );
-    let odd = format!(r#"{{"\u001b{}":1}}"#, "x".repeat(300));
-    let text = refused(odd, "").1;
+    // What the request names may be told, but not at any length.
+    let odd = format!("keys: ['a b{}']", "x".repeat(300));
+    let source = format!(r#"{{"a b{}":1}}"#, "x".repeat(300));
+    let text = refused(source, &odd).1;
     assert!(
-        text.starts_with("the key \"\\u{1b}xxx") && text.contains("…\"") && text.len() < 300,
+        text.starts_with("the key \"a bxxx") && text.contains("…\"") && text.len() < 300,
         "{text}"
     );
     let fits = "x".repeat(MOST_BYTES);
@@ -177,6 +182,15 @@ fn keys_and_size_are_those_of_the_api_server() {
     assert_eq!(
         text,
         "the values have 1048577 bytes together; a Secret takes at most 1048576"
+    );
+    // A field that is asked for under many names counts for each, before it is copied.
+    let names: Vec<_> = (0..256).map(|index| format!("k{index}: a")).collect();
+    let source = format!(r#"{{"a":"{fits}"}}"#);
+    let (reason, text) = refused(source, &format!("keys: {{{}}}", names.join(", ")));
+    assert_eq!(reason, Reason::SecretTooLarge);
+    assert!(
+        text.starts_with("the values have 268435456 bytes together"),
+        "{text}"
     );
     // What is not chosen does not count.
     let source = format!(r#"{{"a":"1","b":"{fits}x","c d":""}}"#);
@@ -197,11 +211,11 @@ fn dotenv_is_read_as_shells_write_it() {
     assert_eq!(made(source, "format: dotenv"), expected);
     assert_eq!(
         refused("A=1\nwords", "format: dotenv").1,
-        "the secret has a line that is not of the form NAME=value"
+        "the secret has a line 2 that is not of the form NAME=value"
     );
     assert_eq!(
         refused("A='x", "format: dotenv").1,
-        "the secret has a quote that does not end"
+        "the secret has a quote on line 1 that does not end"
     );
     assert_eq!(
         refused([0xff, b'=', b'1'], "format: dotenv").1,
@@ -273,16 +287,134 @@ fn a_map_of_keys_needs_no_format() {
     );
 }
 
+#[test]
+fn dotenv_tells_the_line_and_never_the_text() {
+    let text = refused(
+        "A=1\n\n# x\npostgres://u:p4ss@db/shop?sslmode=require\n",
+        "format: dotenv",
+    )
+    .1;
+    assert_eq!(
+        text,
+        format!("line 4 of the secret: its name as a key {KEY_RULE}")
+    );
+    let text = refused(
+        "A B=1\nA='\n\n'\nA B C=1",
+        "format: dotenv\nrename: {'A(.*)': 'a$1'}",
+    )
+    .1;
+    assert!(text.starts_with("line 1 of the secret: "), "{text}");
+    assert_eq!(
+        refused("A=1\nB='\n\n'\nC=1", "format: dotenv\nrename: {'[AC]': same}").1,
+        "line 1 of the secret and line 5 of the secret get the same name"
+    );
+}
+
+#[test]
+fn yaml_tells_the_rule_and_its_place() {
+    assert_eq!(
+        refused("a: 1\nhunter2: !x 1", "format: yaml").1,
+        "the secret must not have YAML tags (line 2, column 13)"
+    );
+    assert_eq!(
+        refused("a: 1\nb: 2\na: 1", "format: yaml").1,
+        "the secret must not have the same key twice (line 3, column 1)"
+    );
+}
+
+#[test]
+fn a_secret_of_too_many_fields_is_refused() {
+    let json = |count: usize| {
+        let fields: Vec<_> = (0..count).map(|index| format!("\"k{index}\":1")).collect();
+        format!("{{{}}}", fields.join(","))
+    };
+    assert_eq!(made(json(4096), "").len(), 4096);
+    let told = "the secret has more than 4096 fields";
+    assert_eq!(refused(json(4097), "").1, told);
+    assert_eq!(refused(json(4097), "format: yaml").1, told);
+    assert_eq!(refused("A=1\n".repeat(4097), "format: dotenv").1, told);
+}
+
+/// Text that no message has a piece of.
+const CANARY: &str = "[XQZJKVW]{4,12}";
+
+/// Contents with the canary in any place.
+fn contents() -> impl Strategy<Value = (String, Vec<u8>)> {
+    let frames = prop::sample::select(vec![
+        "@",
+        "{\"@\":1}",
+        "{\"@ @\":1}",
+        "{\"a\":\"@\"}",
+        "{\"@ \":null,\"b\":[1,{\"@\":\"@\"}]}",
+        "{\"a\":1,\"@/\":2",
+        "{\"a\":@}",
+        "@: @",
+        "@ @: {@: [@, &@ @, *@]}",
+        "? [@]\n: @",
+        "!@ @: @",
+        "@: 1\n@: 2",
+        "a: *@",
+        "%@ @\n---\n@: 1",
+        "@=@",
+        "A=1\n@://@:@/@?a=@\n",
+        "export @ @=1",
+        "A='@",
+        "@\nB=1",
+        "A=1\n@ B=\"@",
+        "{\"a\":\"@\\ud800\"}",
+        "{\"@\\ud800\":1}",
+        "{\"x@\":1,\"y@\":2}",
+        "x@: 1\ny@: 2",
+        "x@=1\ny@=2",
+    ]);
+    (CANARY, frames, prop::option::of(any::<Vec<u8>>())).prop_map(|(canary, frame, more)| {
+        let mut content = frame.replace('@', &canary).into_bytes();
+        content.extend(more.unwrap_or_default());
+        (canary, content)
+    })
+}
+
+/// Lines of a request, none of which names the canary.
+fn lines() -> impl Strategy<Value = String> {
+    let format = prop::sample::select(vec!["json", "raw", "yaml", "dotenv"]);
+    let more = prop::sample::select(vec![
+        "",
+        "strict: true",
+        "keys: [a, A, B]",
+        "keys: {n: a}\nstrict: true",
+        "include: ['.*']\nexclude: [a]",
+        "rename: {'(.*)': '$1 $1'}",
+        "rename: {'[xy](.*)': '$1'}",
+        "rename: {'.*': same}\nstrict: true",
+    ]);
+    let kind = prop::sample::select(vec![
+        "Opaque",
+        "kubernetes.io/tls",
+        "kubernetes.io/dockerconfigjson",
+        "kubernetes.io/basic-auth",
+    ]);
+    (format, more, kind).prop_map(|(format, more, kind)| format!("format: {format}\n{more}\ntype: {kind}"))
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
     #[test]
-    fn no_content_breaks_the_formats_or_is_told(content in any::<Vec<u8>>(), lines in prop_oneof![
-        Just(""), Just("format: raw"), Just("format: yaml"), Just("format: dotenv"), Just("select: a.b")
-    ]) {
-        let request = request(lines);
-        let canary = [b"CANARY".as_slice(), &content].concat();
-        match shape(&bytes(&canary), &request.shape, "Opaque") {
-            Ok(shaped) => prop_assert!(shaped.data.keys().all(|key| is_data_key(key))),
-            Err(problem) => prop_assert!(!problem.text.contains("CANARY") || lines == "format: yaml" || lines == "format: dotenv"),
+    fn no_error_tells_a_piece_of_the_secret((canary, content) in contents(), lines in lines()) {
+        let request = request(&lines);
+        let shown = String::from_utf8_lossy(&content).into_owned();
+        let map = Payload::Map([(shown.clone(), Value::new("1")), (format!("{canary} "), Value::new("2"))].into());
+        for payload in [bytes(&content), map] {
+            let problem = match shape(&payload, &request.shape, &request.secret_type) {
+                Ok(shaped) => {
+                    prop_assert!(shaped.data.keys().all(|key| is_data_key(key)));
+                    continue;
+                }
+                Err(problem) => problem,
+            };
+            for at in 0..=canary.len() - 4 {
+                prop_assert!(!problem.text.contains(&canary[at..at + 4]), "{}: {}", shown, problem.text);
+            }
         }
     }
 }

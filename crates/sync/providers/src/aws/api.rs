@@ -83,10 +83,17 @@ impl BatchError {
     }
 }
 
+/// What AWS calls a fault that may go better later.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Code(String);
+
 /// Why a call gave nothing.
 #[derive(Debug)]
 pub(super) enum CallError {
     Refused(Refusal),
+    /// The answer is not what AWS answers.
+    Unreadable,
     Outside(OutsideError),
     Credentials(CredentialsError),
 }
@@ -158,12 +165,7 @@ impl Api {
             .await
             .map_err(CallError::Outside)?;
         let answer = answer?;
-        serde_json::from_slice(answer.body.expose()).map_err(|_| {
-            CallError::Refused(Refusal {
-                code: "an answer that cannot be read".to_owned(),
-                is_deleted: false,
-            })
-        })
+        serde_json::from_slice(answer.body.expose()).map_err(|_| CallError::Unreadable)
     }
 
     /// One try. The inner error is final; the outer one may go better later.
@@ -208,12 +210,12 @@ impl Api {
         match refusal.code.as_str() {
             "ThrottlingException" | "TooManyRequestsException" | "RequestLimitExceeded" | "SlowDown" => {
                 let after = trustplane_process::outside::retry_after(&answer.headers, self.clock.now());
-                Err(Fault::throttled(after, refusal.code))
+                Err(Fault::throttled(after, Code(refusal.code)))
             }
             "InternalServiceError"
             | "InternalFailure"
             | "ServiceUnavailable"
-            | "ServiceUnavailableException" => Err(Fault::new(FaultKind::Server5xx, refusal.code)),
+            | "ServiceUnavailableException" => Err(Fault::new(FaultKind::Server5xx, Code(refusal.code))),
             "ExpiredToken" | "ExpiredTokenException" | "RequestExpired" => {
                 self.chain.forget(&credentials).await;
                 Ok(Err(CallError::Refused(refusal)))
@@ -274,24 +276,37 @@ impl CallError {
     pub fn into_fetch(self) -> FetchError {
         match self {
             Self::Refused(refusal) => refused(&refusal),
+            Self::Unreadable => invalid("the provider's answer cannot be read"),
             Self::Credentials(error) => match error {
                 CredentialsError::None => denied("credentials: none were found"),
                 other => FetchError::Unavailable {
                     what: other.to_string(),
                 },
             },
-            Self::Outside(error) => outage::told(&error),
+            Self::Outside(error) => {
+                let fault = error.fault();
+                let code = fault.and_then(|fault| fault.cause().downcast_ref::<Code>());
+                outage::told(&error).with_code(code.map_or("", |code| &code.0))
+            }
         }
     }
 }
 
+/// What a refusal means, with the code of AWS. The message of AWS is not passed on: it holds ids and names.
 fn refused(refusal: &Refusal) -> FetchError {
+    let error = meant(refusal);
+    match refusal.code.as_str() {
+        // Our own word.
+        FORBIDDEN => error,
+        code => error.with_code(code),
+    }
+}
+
+fn meant(refusal: &Refusal) -> FetchError {
     match refusal.code.as_str() {
         "ResourceNotFoundException" => FetchError::NotFound,
         "InvalidRequestException" | "InvalidParameterException" if refusal.is_deleted => {
-            FetchError::Invalid {
-                what: "the secret is scheduled for deletion".to_owned(),
-            }
+            invalid("the secret is scheduled for deletion")
         }
         "AccessDeniedException" => denied("secretsmanager:GetSecretValue"),
         FORBIDDEN => denied("valid credentials and secretsmanager:GetSecretValue"),
@@ -303,17 +318,14 @@ fn refused(refusal: &Refusal) -> FetchError {
         | "InvalidClientTokenId"
         | "InvalidSignatureException"
         | "SignatureDoesNotMatch" => denied("valid credentials"),
-        code => FetchError::Invalid {
-            what: format!("the provider answered {}", word(code)),
-        },
+        _ => invalid("the provider does not take the request"),
     }
 }
 
-/// A code is a word; what is not may hold anything.
-fn word(code: &str) -> &str {
-    let is_word =
-        !code.is_empty() && code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ');
-    if is_word { code } else { "an error without a name" }
+fn invalid(what: &str) -> FetchError {
+    FetchError::Invalid {
+        what: what.to_owned(),
+    }
 }
 
 fn denied(permission: &str) -> FetchError {
@@ -343,9 +355,6 @@ impl SecretValue {
 
     /// The content.
     pub fn into_fetched(self) -> Result<Fetched, FetchError> {
-        let invalid = |what: &str| FetchError::Invalid {
-            what: what.to_owned(),
-        };
         let bytes = match (&self.secret_string, &self.secret_binary) {
             (Some(text), _) => text.expose().clone().into_bytes(),
             (None, Some(encoded)) => STANDARD
@@ -386,27 +395,34 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_known_by_their_code() {
+    fn errors_are_known_by_their_code_and_tell_it() {
         let refusal = |code: &str, message: &str| refused(&Refusal::new(code, message));
         assert_eq!(
-            refusal("com.amazonaws#ResourceNotFoundException:http://x", ""),
-            FetchError::NotFound
+            refusal("com.amazonaws#ResourceNotFoundException:http://x", "").to_string(),
+            "it does not exist (ResourceNotFoundException)"
         );
         assert_eq!(
-            refusal("AccessDeniedException", "id 123"),
-            denied("secretsmanager:GetSecretValue")
+            refusal("AccessDeniedException", "id 123").to_string(),
+            "access was denied; needed is secretsmanager:GetSecretValue (AccessDeniedException)"
         );
         let deleted = "You can't perform this operation on the secret because it was marked for deletion.";
         for code in ["InvalidRequestException", "InvalidParameterException"] {
-            let FetchError::Invalid { what } = refusal(code, deleted) else {
-                panic!("{code}")
-            };
-            assert_eq!(what, "the secret is scheduled for deletion");
+            let told = format!("the secret is scheduled for deletion ({code})");
+            assert_eq!(refusal(code, deleted).to_string(), told);
         }
-        let FetchError::Invalid { what } = refusal("<odd>", "") else {
-            panic!("it is invalid")
-        };
-        assert_eq!(what, "the provider answered an error without a name");
+        for (code, told) in [
+            (
+                "ValidationException",
+                "the provider does not take the request (ValidationException)",
+            ),
+            ("<odd>", "the provider does not take the request"),
+            (
+                FORBIDDEN,
+                "access was denied; needed is valid credentials and secretsmanager:GetSecretValue",
+            ),
+        ] {
+            assert_eq!(refusal(code, "hunter2").to_string(), told);
+        }
     }
 
     #[test]

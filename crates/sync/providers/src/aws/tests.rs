@@ -124,6 +124,10 @@ fn stub(count: usize) -> Stub {
     stub
 }
 
+fn missing() -> FetchError {
+    FetchError::NotFound.with_code("ResourceNotFoundException")
+}
+
 #[tokio::test]
 async fn many_secrets_are_fetched_in_twenties() {
     let stub = stub(45);
@@ -136,7 +140,7 @@ async fn many_secrets_are_fetched_in_twenties() {
         assert_eq!(fetched.payload, Payload::Bytes(Value::new(n.to_string())));
         assert_eq!(fetched.version.as_deref(), Some("v"));
     }
-    assert_eq!(answers[45].as_ref().err(), Some(&FetchError::NotFound));
+    assert_eq!(answers[45].as_ref().err(), Some(&missing()));
     assert_eq!(stub.calls(), ["BatchGetSecretValue"; 3]);
 }
 
@@ -176,7 +180,10 @@ async fn a_denial_names_the_permission() {
     stub.with(|stub| stub.denied.push("GetSecretValue"));
     let answers = stub.provider().await.fetch(&locators(1)).await;
     let told = answers[0].as_ref().unwrap_err().to_string();
-    assert_eq!(told, "access was denied; needed is secretsmanager:GetSecretValue");
+    assert_eq!(
+        told,
+        "access was denied; needed is secretsmanager:GetSecretValue (AccessDeniedException)"
+    );
     assert_eq!(stub.calls().len(), 1, "it is not tried again");
 }
 
@@ -197,7 +204,7 @@ async fn throttles_and_faults_are_tried_again_five_times_at_most() {
     let answers = aws.fetch(&locators(1)).await;
     assert_eq!(
         answers[0].as_ref().err(),
-        Some(&FetchError::Throttled { retry_after: None })
+        Some(&FetchError::Throttled { retry_after: None }.with_code("ThrottlingException"))
     );
     assert_eq!(stub.calls().len(), 9);
 }

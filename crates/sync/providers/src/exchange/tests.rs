@@ -5,7 +5,6 @@ use futures::stream::BoxStream;
 
 use super::*;
 use crate::mock::Mock;
-use crate::outage::unavailable;
 
 fn question(path: &str) -> Question {
     let source = Source {
@@ -207,62 +206,110 @@ async fn what_a_provider_tells_can_be_read_and_namespaces_do_not_share_answers()
 }
 
 /// Opens stores on a provider in memory.
-struct Doors {
+struct Shelf {
     mock: Mock,
-    opened: Mutex<Vec<Option<u64>>>,
+    opened: Mutex<Vec<(String, Option<u64>)>>,
     next: Mutex<Result<u64, FetchError>>,
+    /// The revision that the store has; any if there is none.
+    revision: Mutex<Option<&'static str>>,
 }
 
-impl Opener for Doors {
+impl Opener for Shelf {
     fn open<'a>(
         &'a self,
         _store: &'a str,
+        revision: &'a str,
         before: Option<u64>,
-    ) -> BoxFuture<'a, Result<Option<crate::Opened>, FetchError>> {
-        self.opened.lock().unwrap().push(before);
+    ) -> BoxFuture<'a, Result<Opening, FetchError>> {
+        self.opened.lock().unwrap().push((revision.to_owned(), before));
         let next = self.next.lock().unwrap().clone();
+        let current = *self.revision.lock().unwrap();
         Box::pin(async move {
             let content = next?;
-            Ok((before != Some(content)).then(|| crate::Opened {
-                provider: Arc::new(self.mock.clone()),
-                content,
-            }))
+            Ok(match before {
+                _ if current.is_some_and(|current| current != revision) => Opening::OtherRevision,
+                Some(before) if before == content => Opening::Unchanged,
+                _ => Opening::Opened(crate::Opened {
+                    provider: Arc::new(self.mock.clone()),
+                    content,
+                }),
+            })
         })
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
+fn shelf() -> (Arc<Shelf>, Exchange) {
     let mock = Mock::default();
     mock.set("p", "x");
-    let doors = Arc::new(Doors {
+    let shelf = Arc::new(Shelf {
         mock,
         opened: Mutex::default(),
         next: Mutex::new(Ok(1)),
+        revision: Mutex::default(),
     });
-    let exchange = Exchange::new(Registry::default(), Some(doors.clone()), &Metrics::new());
+    let exchange = Exchange::new(Registry::default(), Some(shelf.clone()), &Metrics::new());
+    (shelf, exchange)
+}
+
+/// Asks a store, as judged with this revision.
+async fn ask_store(exchange: &Exchange, revision: &str) -> Result<(), FetchError> {
     let source = Source {
         provider: None,
         store: Some("s".to_owned()),
         path: "p".to_owned(),
         version: None,
     };
-    let ask = async |revision: &str| {
-        let question = Question::of(&source, "shop", Some(&revision.into()));
-        ask(&exchange, &question).await.map(drop)
-    };
+    let question = Question::of(&source, "shop", Some(&revision.into()));
+    ask(exchange, &question).await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_opened_once_and_looked_at_again_from_time_to_time() {
+    let (shelf, exchange) = shelf();
+    let ask = async |revision: &str| ask_store(&exchange, revision).await;
     assert_eq!([ask("1").await, ask("1").await], [Ok(()), Ok(())]);
     assert_eq!(ask("2").await, Ok(()), "another revision is another store");
     tokio::time::advance(LOOK_AGAIN).await;
     assert_eq!(ask("2").await, Ok(()));
-    *doors.next.lock().unwrap() = Err(unavailable("no API server"));
+    *shelf.next.lock().unwrap() = Err(unavailable("no API server"));
     tokio::time::advance(LOOK_AGAIN).await;
     assert_eq!(ask("2").await, Ok(()), "what was read before still counts");
     assert!(ask("3").await.is_err());
     exchange.close("s");
     assert!(ask("2").await.is_err());
-    let opened = [None, None, Some(1), Some(1), None, None];
-    assert_eq!(*doors.opened.lock().unwrap(), opened);
+    let opened = [
+        ("1", None),
+        ("2", None),
+        ("2", Some(1)),
+        ("2", Some(1)),
+        ("3", None),
+        ("2", None),
+    ];
+    let opened = opened.map(|(revision, before)| (revision.to_owned(), before));
+    assert_eq!(*shelf.opened.lock().unwrap(), opened);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_asked_only_of_the_revision_it_was_judged_with() {
+    let (shelf, exchange) = shelf();
+    let changed = Err(unavailable("the store has changed since the request was judged"));
+    *shelf.revision.lock().unwrap() = Some("2");
+    assert_eq!(
+        ask_store(&exchange, "1").await,
+        changed,
+        "judged before it changed"
+    );
+    assert_eq!(shelf.mock.calls().len(), 0, "nobody is asked");
+    assert_eq!(ask_store(&exchange, "2").await, Ok(()));
+    assert_eq!(ask_store(&exchange, "1").await, changed);
+    assert_eq!(ask_store(&exchange, "2").await, Ok(()));
+    let opened = shelf.opened.lock().unwrap().len();
+    assert_eq!(opened, 3, "a late question does not close what is open");
+    // What was opened before the change does not serve those who judged before it, once it is looked at again.
+    *shelf.revision.lock().unwrap() = Some("3");
+    tokio::time::advance(LOOK_AGAIN).await;
+    assert_eq!(ask_store(&exchange, "2").await, changed);
+    assert_eq!(shelf.mock.asked_for("p"), 2);
 }
 
 #[tokio::test(start_paused = true)]

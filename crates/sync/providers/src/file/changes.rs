@@ -36,11 +36,12 @@ impl Changes {
         })))
     }
 
-    /// Looks after a path beneath the root: every directory on the way to it, and itself if it is one. What is not there yet
-    /// shows by a change of the directory that it will be in.
-    pub fn look_after(&self, root: &File, path: &str) {
-        let ends = path.match_indices('/').map(|(end, _)| end);
-        let ways = ends.filter_map(|end| path.get(..end)).chain([path]);
+    /// Looks after a path in a folder beneath the root: every directory on the way to it, and itself if it is one. What is not
+    /// there yet shows by a change of the directory that it will be in.
+    pub fn look_after(&self, root: &File, folder: &str, path: &str) {
+        let whole = super::join(folder, path);
+        let ends = whole.match_indices('/').map(|(end, _)| end);
+        let ways = ends.filter_map(|end| whole.get(..end)).chain([whole.as_str()]);
         self.look_at(root, ".", path);
         for way in ways {
             self.look_at(root, way, path);
@@ -49,7 +50,8 @@ impl Changes {
 
     fn look_at(&self, root: &File, directory: &str, path: &str) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // What a link of kubelet's leads to changes with `..data`, which is in a directory on the way.
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let Ok(directory) = openat2(root, directory, flags, Mode::empty(), resolve) else {
             return;
         };

@@ -158,7 +158,7 @@ async fn the_pins_of_a_token_that_is_made_ours_are_not_told() {
     let ledger = Arc::new(Memory::default());
     let book = Book::new(ledger.clone(), DigestKey::new(&[7; 32]).unwrap(), "pod");
     let provision = Provision {
-        officer: secret(OFFICER),
+        officer: Some(secret(OFFICER)),
         label: "new".to_owned(),
     };
     let host = Host::start_recorded(settings, book, Some(provision)).unwrap();

@@ -97,19 +97,22 @@ fn the_daemon_set_has_no_more_than_it_must_read() {
     );
     assert_eq!(pod["serviceAccountName"], "trustplane-discovery");
     let plugins = "/var/lib/kubelet/device-plugins";
+    let read_only = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true, "recursiveReadOnly": "IfPossible"});
     assert_eq!(
         container["volumeMounts"],
         json!([
-            {"name": "sys", "mountPath": "/host/sys", "readOnly": true},
-            {"name": "dev", "mountPath": "/host/dev", "readOnly": true},
+            read_only("sys-bus", "/host/sys/bus"),
+            read_only("sys-devices", "/host/sys/devices"),
+            read_only("dev-usb", "/host/dev/bus/usb"),
             {"name": "device-plugins", "mountPath": plugins},
         ])
     );
     assert_eq!(
         pod["volumes"],
         json!([
-            {"name": "sys", "hostPath": {"path": "/sys", "type": "Directory"}},
-            {"name": "dev", "hostPath": {"path": "/dev", "type": "Directory"}},
+            {"name": "sys-bus", "hostPath": {"path": "/sys/bus", "type": "Directory"}},
+            {"name": "sys-devices", "hostPath": {"path": "/sys/devices", "type": "Directory"}},
+            {"name": "dev-usb", "hostPath": {"path": "/dev/bus/usb", "type": "DirectoryOrCreate"}},
             {"name": "device-plugins", "hostPath": {"path": plugins, "type": "Directory"}},
         ])
     );
@@ -129,6 +132,21 @@ fn the_daemon_set_has_no_more_than_it_must_read() {
     );
 }
 
+/// A pattern may lead anywhere below `/dev`, and needs nothing of sysfs.
+#[test]
+fn discovery_of_device_files_mounts_all_of_dev_and_nothing_of_sysfs() {
+    let files = spec(json!({"deviceType": "Generic", "discovery": {"devicePath": {"path": "/dev/ttyUSB*"}}}));
+    let made = daemon_set(&input(&files));
+    let volumes = pod(&made)["volumes"].as_array().unwrap().iter();
+    let paths: Vec<_> = volumes.map(|volume| &volume["hostPath"]["path"]).collect();
+    assert_eq!(paths, ["/dev", "/var/lib/kubelet/device-plugins"]);
+    let mount = &pod(&made)["containers"][0]["volumeMounts"][0];
+    assert_eq!(
+        (&mount["mountPath"], &mount["recursiveReadOnly"]),
+        (&json!("/host/dev"), &json!("IfPossible"))
+    );
+}
+
 #[test]
 fn w12_discovery_is_told_which_device_it_is_for_and_what_to_look_for() {
     let made = daemon_set(&input(&pico()));
@@ -141,7 +159,7 @@ fn w12_discovery_is_told_which_device_it_is_for_and_what_to_look_for() {
         found.unwrap_or_default().to_owned()
     };
     assert_eq!(value("device-name"), "pico");
-    assert_eq!(value("resource"), "hsm.j5t.io/picohsm");
+    assert_eq!(value("type-resource"), "", "a type is not offered by default");
     assert_eq!(value("grace-period"), "300");
     let selection: Selection = serde_json::from_str(&value("selection")).unwrap();
     assert_eq!(selection.usb.len(), 1);
@@ -181,8 +199,17 @@ fn the_resource_of_a_type_is_what_people_have_called_it() {
         ("Pico-HSM", "hsm.j5t.io/pico-hsm"),
     ] {
         let spec = spec(json!({"deviceType": given}));
-        let made = daemon_set(&input(&spec)).to_string();
-        assert!(made.contains(&format!("\"--resource={resource}\"")), "{made}");
+        let rules = Rules {
+            offer_types: true,
+            ..rules()
+        };
+        let mut cluster = Cluster::default();
+        cluster.apply(&decide_device(&input(&spec), &rules, &fingerprinter()));
+        let made = cluster.body(&DAEMON_SET, "pico-discovery").unwrap().to_string();
+        assert!(
+            made.contains(&format!("\"--type-resource={resource}\"")),
+            "{made}"
+        );
         let numbers = if given.starts_with("Pico") { "2e8a" } else { "04e6" };
         assert!(made.contains(numbers), "{made}");
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use trustplane_api::hsm::AggregatedDevice;
 
 use super::Round;
+use crate::pool::serving::obstacle;
 use crate::pool::{PoolDevice, Sighting, bounded, info};
 use crate::usb::{serial_key, standing};
 
@@ -119,6 +120,19 @@ impl Round<'_> {
             (kept < all).then_some((device, text))
         });
         left_out.collect()
+    }
+
+    /// Tokens that are there and that no agent serves, with why.
+    pub(super) fn unserved(&self, listed: &[AggregatedDevice]) -> Vec<(&PoolDevice, String)> {
+        let waiting = listed
+            .iter()
+            .filter(|token| token.available && !self.serving.has(token));
+        let unserved = waiting.filter_map(|token| {
+            let device = self.device(token.device_info.get(info::DEVICE)?)?;
+            let text = obstacle(token, device, &self.input.records, &self.input.agent_pods)?;
+            Some((device, text))
+        });
+        unserved.collect()
     }
 
     pub(super) fn device(&self, name: &str) -> Option<&PoolDevice> {

@@ -28,6 +28,20 @@ fn refused(pod: Value) -> AgentPod {
         node: None,
         phase: "Failed".to_owned(),
         reason: Some(REFUSED.to_owned()),
+        account: Some(AGENT_NAME.to_owned()),
+        ready: false,
+    }
+}
+
+/// A pod of the agent that runs since then.
+fn runs(since: i64) -> AgentPod {
+    let mut metadata = pod();
+    metadata["creationTimestamp"] = json!(world::at(since));
+    AgentPod {
+        phase: "Running".to_owned(),
+        reason: None,
+        ready: true,
+        ..refused(metadata)
     }
 }
 
@@ -116,4 +130,60 @@ fn a_pod_without_a_deployment_of_ours_is_left_alone() {
     assert_eq!(removed_beside(refused(pod()), Vec::new()), [""; 0]);
     let theirs = vec![(DEPLOYMENT, deployment("other"))];
     assert_eq!(removed_beside(refused(pod()), theirs), [""; 0]);
+}
+
+fn created(deployment: Meta, when: i64) -> Vec<(trustplane_plan::Kind, Meta)> {
+    let created = Some(world::at(when));
+    vec![(
+        DEPLOYMENT,
+        Meta {
+            created,
+            ..deployment
+        },
+    )]
+}
+
+#[test]
+fn pod_whose_deployment_is_gone_is_ended() {
+    let ghost = ["delete Pod hsm/p (uid u)"];
+    assert_eq!(removed_beside(runs(-60), Vec::new()), ghost);
+    // Another Deployment has its name: the pod that it makes waits for the device.
+    let other = created(deployment("pico"), -10);
+    assert_eq!(removed_beside(runs(-11), other), ghost);
+}
+
+#[test]
+fn pod_of_a_deployment_that_is_there_is_no_ghost() {
+    let its = created(deployment("pico"), -100);
+    assert_eq!(removed_beside(runs(-99), its.clone()), [""; 0]);
+    assert_eq!(removed_beside(runs(-100), its), [""; 0]);
+    // The Deployment takes its pods with it.
+    let mut leaving = created(deployment("pico"), 0);
+    leaving[0].1.deleted = Some(world::at(0));
+    assert_eq!(removed_beside(runs(-100), leaving), [""; 0]);
+}
+
+/// The watch of pods may be ahead of that of Deployments.
+#[test]
+fn pod_that_is_new_is_no_ghost_yet() {
+    assert_eq!(removed_beside(runs(-59), Vec::new()), [""; 0]);
+}
+
+#[test]
+fn pod_that_ends_or_is_not_ours_is_no_ghost() {
+    let changed = |change: &dyn Fn(&mut AgentPod)| {
+        let mut pod = runs(-600);
+        change(&mut pod);
+        removed_beside(pod, Vec::new())
+    };
+    assert_eq!(changed(&|pod| pod.meta.deleted = Some(world::at(0))), [""; 0]);
+    assert_eq!(changed(&|pod| pod.phase = "Succeeded".to_owned()), [""; 0]);
+    assert_eq!(changed(&|pod| pod.meta.owners.clear()), [""; 0]);
+    // An agent of the HSM Secrets Operator has the same labels, and another account.
+    assert_eq!(
+        changed(&|pod| pod.account = Some("hsm-agent".to_owned())),
+        [""; 0]
+    );
+    assert_eq!(changed(&|pod| pod.account = None), [""; 0]);
+    assert_eq!(changed(&|pod| pod.meta.labels.clear()), [""; 0]);
 }

@@ -24,7 +24,7 @@ fn a_pin_that_is_not_shared_is_told_and_asked_for_again() {
         let mut found = conditions.into_iter().filter(|c| c.type_ == "PinSecretNotShared");
         found
             .next()
-            .map(|found| (found.status, found.reason, found.message))
+            .map(|found| (found.status.to_string(), found.reason, found.message))
     };
     let said = |status: &str, reason: &str, text: &str| Some((status.into(), reason.into(), text.into()));
     assert_eq!(condition(&input), said("True", "NotShared", text));

@@ -123,7 +123,7 @@ fn many_nodes_that_lie_do_not_crowd_out_an_honest_one() {
     let left_out = |status: &HsmPoolStatus| {
         let mut conditions = status.conditions.iter();
         let condition = conditions.find(|condition| condition.type_ == "TokensLeftOut")?;
-        Some((condition.status.clone(), condition.message.clone()))
+        Some((condition.status.to_string(), condition.message.clone()))
     };
     let text = format!(
         "{} of 2561 tokens are not used: a pool has no room for more",
@@ -209,86 +209,13 @@ fn an_error_of_a_node_is_one_short_line() {
     assert!(told.starts_with("a b") && told.chars().count() == 256);
 }
 
-/// A report of a second node at a time of its own.
-fn dated(time: i64) -> String {
-    report("n2", at(time), json!([seen("x", "/dev/x", at(0))])).to_string()
-}
-
-#[test]
-fn a_node_whose_clock_is_far_ahead_does_not_count_and_the_rest_serves() {
-    let mut input = beside(&dated(0));
-    settle(&mut input, at(0));
-    input.devices[0].pods[1].report = Some(dated(302).into());
-    settle(&mut input, at(1));
-    let made = status(&input);
-    assert_eq!(made.phase.as_deref(), Some("Partial"));
-    let fresh: Vec<_> = made.reporting_pods.iter().map(|pod| pod.fresh).collect();
-    assert_eq!(fresh, [true, false]);
-    let told = made.reporting_pods[1].error.clone().unwrap();
-    assert!(told.contains("clock"), "{told}");
-    assert_eq!(
-        listed(&made),
-        [
-            entry("e6", "n1", "/dev/bus/usb/001/015", true),
-            entry("x", "n2", "/dev/x", false)
-        ]
-    );
-    // Its signs of life change nothing, and its tokens go as any that are lost.
-    input.devices[0].pods[1].report = Some(dated(9_000).into());
-    assert!(settle(&mut input, at(290)).is_empty());
-    let honest = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
-    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(300), honest)));
-    settle(&mut input, at(301));
-    let one = [entry("e6", "n1", "/dev/bus/usb/001/015", true)];
-    assert_eq!(listed(&status(&input)), one);
-    // It is not heard of again until its clock is set right.
-    assert!(settle(&mut input, at(302)).is_empty());
-    input.devices[0].pods[1].report = Some(dated(310).into());
-    settle(&mut input, at(310));
-    let made = status(&input);
-    assert_eq!(
-        (made.available_devices, made.phase.as_deref()),
-        (2, Some("Ready"))
-    );
-    assert_eq!(made.reporting_pods[1].error, None);
-}
-
-#[test]
-fn a_node_whose_clock_is_far_behind_is_told_so_and_nothing_moves() {
-    let mut input = beside(&dated(0));
-    settle(&mut input, at(1));
-    assert_eq!(status(&input).available_devices, 2);
-    let honest = json!([seen("e6", "/dev/bus/usb/001/015", at(0))]);
-    input.devices[0].pods[0] = pod("n1", Some(report("n1", at(890), honest)));
-    // It goes on reporting, by a clock that was set back. Its token goes when its time has passed, and does not come back.
-    let lost = [
-        entry("e6", "n1", "/dev/bus/usb/001/015", true),
-        entry("x", "n2", "/dev/x", false),
-    ];
-    for (time, now, tokens) in [
-        (500, 900, &lost[..]),
-        (510, 910, &lost[..]),
-        (700, 1_100, &lost[..1]),
-        (710, 1_110, &lost[..1]),
-    ] {
-        input.devices[0].pods[1].report = Some(dated(time).into());
-        let plan = settle(&mut input, at(now));
-        let made = status(&input);
-        assert_eq!(made.phase.as_deref(), Some("Partial"));
-        let told = made.reporting_pods[1].error.clone().unwrap();
-        assert!(told.contains("behind"), "{told}");
-        assert_eq!(listed(&made), tokens);
-        assert!(plan.is_empty() || [900, 1_100].contains(&now), "{plan}");
-    }
-}
-
 #[test]
 fn the_latest_time_that_there_is_does_no_harm() {
     let mut said = report("n2", at(0), json!([seen("x", "/dev/x", at(0))]));
     said["lastReportTime"] = json!(Timestamp::MAX);
     let input = beside(&said.to_string());
-    assert!(error(&input).unwrap().contains("clock"));
-    assert_eq!(decided(&input, at(1)).available_devices, 1);
+    assert_eq!(error(&input), None);
+    assert_eq!(decided(&input, at(1)).available_devices, 2);
 }
 
 #[test]

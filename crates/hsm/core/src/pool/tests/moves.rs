@@ -41,7 +41,7 @@ fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_ha
     );
     assert_eq!(marked(&made, info::MOVED_TO), [None, Some("n1")]);
     // Both go on reporting with new times: nothing moves, once it is told that they do.
-    settle(&mut input, at(60));
+    settle(&mut input, at(75));
     assert_eq!(listed(&status(&input)), listed(&made));
     for (now, node) in [(100, "n1"), (130, "n2"), (160, "n1")] {
         says(&mut input, node, now, true);
@@ -76,6 +76,7 @@ fn a_token_that_two_nodes_go_on_reporting_is_told_with_both_of_them() {
         _ => None,
     });
     assert_eq!(told.collect::<Vec<_>>(), [("DuplicateSerial", text)]);
+    settle(&mut input, at(71));
     // It is told once, and signs of life change nothing.
     says(&mut input, "n1", 100, true);
     says(&mut input, "n2", 100, true);

@@ -175,9 +175,12 @@ proptest! {
                 pod.report = Some(said.to_string().into());
             }
         };
-        // The first beat may bring a silent node back, and with it all that follows.
-        beat(&mut input, now);
-        settle(&mut input, at(now));
+        // The first beat may bring a silent node back, and with it all that follows; that nobody serves its tokens is told later.
+        for wait in [0, 60] {
+            now += wait;
+            beat(&mut input, now);
+            settle(&mut input, at(now));
+        }
         let lost = |input: &PoolInput| status(input).aggregated_devices.iter().any(|token| !token.available);
         for wait in beats {
             now += wait;

@@ -1,6 +1,5 @@
 //! What agents say.
 
-use trustplane_api::hsm::StatusCondition;
 use trustplane_api::hsm::record::{AgentPhase, AgentState, Record, TokenIdentity};
 
 use super::*;
@@ -26,7 +25,7 @@ fn says(input: &mut PoolInput, phase: AgentPhase, message: &str) {
     input.records.insert(NAME.to_owned(), record);
 }
 
-fn condition(input: &PoolInput, type_: &str) -> Option<StatusCondition> {
+fn condition(input: &PoolInput, type_: &str) -> Option<trustplane_plan::Condition> {
     status(input)
         .conditions
         .into_iter()

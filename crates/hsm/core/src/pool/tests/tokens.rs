@@ -13,7 +13,7 @@ fn a_token_that_is_unplugged_stays_as_lost_since_then() {
     settle(&mut input, at(21));
     let made = status(&input);
     assert_eq!((made.available_devices, made.total_devices), (0, 1));
-    assert_eq!(made.aggregated_devices[0].last_seen, at(20));
+    assert_eq!(made.aggregated_devices[0].last_seen, at(21));
     assert_eq!(made.phase.as_deref(), Some("Ready"));
 }
 
@@ -63,7 +63,7 @@ fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked_and_to
         let found = conditions
             .find(|condition| condition.type_ == "DuplicateSerial")
             .unwrap();
-        (found.status.clone(), found.message.clone())
+        (found.status.to_string(), found.message.clone())
     };
     assert_eq!(condition(&made), ("True".to_owned(), text.to_owned()));
     assert!(settle(&mut input, at(7)).is_empty());
@@ -215,14 +215,16 @@ fn static_tokens_come_from_the_device_and_need_no_pods() {
     input.devices[0].daemon_set = None;
     let plan = settle(&mut input, at(1));
     let made = status(&input);
-    assert_eq!(made.phase.as_deref(), Some("Ready"));
+    // Nobody serves them yet.
+    assert_eq!(made.phase.as_deref(), Some("Partial"));
     assert_eq!(
         listed(&made),
         [entry("a", "n1", "", true), entry("b", "", "", true)]
     );
     assert_eq!(marked(&made, info::TOKEN_LABEL), [Some("dev-a"), None]);
     assert_eq!(made.aggregated_devices[0].resource_name, None);
-    assert_eq!(plan.look_again, None);
+    assert_eq!(plan.look_again, Some(Duration::from_secs(60)));
+    settle(&mut input, at(61));
     assert!(settle(&mut input, at(9_999)).is_empty());
     // One that has left the list is gone at once.
     input.devices[0].device = view("hsm", "pico", &soft(json!([{"name": "b", "tokenSerial": "42"}])));

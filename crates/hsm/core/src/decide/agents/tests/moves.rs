@@ -73,6 +73,8 @@ fn pod_on(node: &str, phase: &str) -> AgentPod {
         node: Some(node.to_owned()),
         phase: phase.to_owned(),
         reason: None,
+        account: None,
+        ready: true,
     }
 }
 

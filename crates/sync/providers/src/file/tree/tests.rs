@@ -1,0 +1,82 @@
+//! Changes between the steps of one read, one by one.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use rustix::fs::{CWD, openat};
+
+use super::*;
+
+/// A volume with two keys of one version, as kubelet mounts it.
+fn volume(root: &Path) -> File {
+    let shop = root.join("shop");
+    fs::create_dir(&shop).unwrap();
+    version(root, "..v1", "1");
+    symlink("..v1", shop.join("..data")).unwrap();
+    for key in ["user", "password"] {
+        symlink(format!("..data/{key}"), shop.join(key)).unwrap();
+    }
+    openat(CWD, root, DIRECTORY, Mode::empty()).unwrap().into()
+}
+
+fn version(root: &Path, name: &str, value: &str) {
+    let directory = root.join("shop").join(name);
+    fs::create_dir(&directory).unwrap();
+    for key in ["user", "password"] {
+        fs::write(directory.join(key), value).unwrap();
+    }
+}
+
+fn point_to(root: &Path, name: &str) {
+    let next = root.join("shop/..next");
+    symlink(name, &next).unwrap();
+    fs::rename(next, root.join("shop/..data")).unwrap();
+}
+
+fn pair(value: &str) -> Payload {
+    Payload::Map(
+        ["user", "password"]
+            .map(|key| (key.to_owned(), Value::new(value)))
+            .into(),
+    )
+}
+
+#[test]
+fn a_version_that_is_being_removed_does_not_count() {
+    let place = tempfile::tempdir().unwrap();
+    let root = volume(place.path());
+    let mut walk = Walk::default();
+    let shop = walk.open(&root, "shop", READ).unwrap();
+    let old = walk.version(&shop).unwrap().unwrap();
+    // Kubelet moves on while we read, and has taken away the first file of the version that we hold.
+    version(place.path(), "..v2", "2");
+    point_to(place.path(), "..v2");
+    fs::remove_file(place.path().join("shop/..v1/user")).unwrap();
+    let mut map = BTreeMap::new();
+    read_into(&mut map, &old, false).unwrap();
+    assert_eq!(map.len(), 1, "a torn map");
+    assert!(!walk.holds(), "which is noticed");
+    assert_eq!(read(&root, "shop"), Ok(pair("2")));
+}
+
+#[test]
+fn what_has_vanished_is_read_again_and_not_missing() {
+    let place = tempfile::tempdir().unwrap();
+    let root = volume(place.path());
+    let mut walk = Walk::default();
+    let shop = walk.open(&root, "shop", READ).unwrap();
+    let old = walk.version(&shop).unwrap().unwrap();
+    fs::remove_dir_all(place.path().join("shop/..v1")).unwrap();
+    assert_eq!(read_into(&mut BTreeMap::new(), &old, false), Err(Fault::Vanished));
+    // A link that never gets well: an outage, and never a secret that does not exist.
+    let told = unavailable("the files change faster than they can be read");
+    assert_eq!(read(&root, "shop"), Err(told.clone()));
+    assert_eq!(read(&root, "shop/user"), Err(told));
+    version(place.path(), "..v2", "2");
+    point_to(place.path(), "..v2");
+    assert_eq!(read(&root, "shop"), Ok(pair("2")));
+    // A key that the new version does not have is one that does not exist.
+    fs::remove_file(place.path().join("shop/..v2/user")).unwrap();
+    assert_eq!(read(&root, "shop/user"), Err(FetchError::NotFound));
+}
