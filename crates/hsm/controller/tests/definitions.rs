@@ -413,7 +413,7 @@ async fn an_old_object_that_would_be_refused_still_takes_what_is_not_its_spec() 
     Ok(())
 }
 
-/// A pod of a service account, one container of which asks for this much of a resource.
+/// A pod with this service account. One of its containers requests this amount of the resource.
 fn asking(account: &str, containers: &str, part: &str, resource: &str) -> Value {
     let mut pod =
         json!({ "serviceAccountName": account, "containers": [{ "name": "main", "image": "none" }] });
@@ -462,7 +462,7 @@ async fn token_policy_keeps_tokens_to_agents_and_listed_accounts() -> Result<()>
             }
         }
     }
-    // Whoever has no name of its own is `default`, and what is not ours is nobody's business here.
+    // A pod without a service account runs as `default`. The policy does not judge resources of other vendors.
     pods.refuses(asking("", "containers", "limits", token), "hsm.tokenUsers")
         .await?;
     pods.takes(asking("foreign", "containers", "limits", "example.com/gpu"))

@@ -85,8 +85,8 @@ impl<'a> Agent<'a> {
         object.namespace() != Some(&self.device.namespace)
     }
 
-    /// Its objects, in the order in which they are needed. The Secrets are not among them: nobody here knows what is in them. With
-    /// `so_pin` its pod mounts the Secret with the SO-PIN of its token.
+    /// The objects of the agent, in the order in which they are needed, without its Secrets: their values are made when they are
+    /// written. With `so_pin` the agent's pod mounts the Secret with the SO-PIN of its token.
     pub fn wishes(&self, owner: &Owner, rules: &Rules, so_pin: bool) -> Vec<Manifest> {
         let mut wishes = rights::manifests(self);
         wishes.push(self.object(CONFIG_MAP));

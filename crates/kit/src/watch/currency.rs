@@ -64,12 +64,6 @@ impl Currency {
             confirmed: self.confirmed.min(other.confirmed),
         }
     }
-
-    /// How long an object that last changed at this moment is known to have been silent: only the time counts in which a
-    /// change would have been seen.
-    pub fn silence(&self, changed: Instant) -> Duration {
-        self.confirmed.saturating_duration_since(changed.max(self.since))
-    }
 }
 
 #[cfg(test)]
@@ -78,19 +72,6 @@ mod tests {
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
-    }
-
-    #[test]
-    fn silence_counts_only_within_the_span() {
-        let start = Instant::now();
-        let span = Currency::new(start + seconds(100)).confirm(start + seconds(130));
-        assert_eq!(
-            span.silence(start),
-            seconds(30),
-            "the time before the span is unknown"
-        );
-        assert_eq!(span.silence(start + seconds(120)), seconds(10));
-        assert_eq!(span.silence(start + seconds(140)), Duration::ZERO);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct Order {
     pub label: String,
     /// How long the module may take, in seconds.
     pub opening: u64,
-    /// The security officer's PIN, if a blank token is to be made ours; empty if nobody has made it yet.
+    /// The file with the SO-PIN, for an agent that sets up a blank token; empty while the manager has not made the SO-PIN.
     pub officer: Option<String>,
     /// What each byte of the key of the digests is.
     pub key: u8,

@@ -194,7 +194,7 @@ async fn a_device_whose_tokens_are_named_needs_no_discovery() -> Result<()> {
     let status = stage
         .pool("hsm-pool", |status| status.available_devices == 1)
         .await?;
-    // It needs no report, and nobody serves it here.
+    // A static token needs no report, and no agent serves it in this test.
     assert_eq!(
         (status.phase.as_deref(), status.expected_pods),
         (Some("Partial"), 0)

@@ -144,7 +144,7 @@ async fn a_node_that_falls_silent_is_noticed_and_its_agent_keeps_serving() -> Re
         .map(|token| token.available)
         .collect();
     assert_eq!(available, [true, true]);
-    // Its agent ends: now nobody knows of the token, and it is given up in its time.
+    // The agent no longer serves the token, and the node is silent: the pool gives the token up after the grace period.
     stage.record(AGENT, json!({ "state": null })).await?;
     stage
         .pool("pico-pool", |status| {

@@ -56,9 +56,9 @@ pub struct AgentsInput {
 ///
 /// An agent is made for a token that is there, and removed when its token has left the pools, which list it until the grace period
 /// has passed. Its record stays if anything was written into it: a PIN that was refused must not be tried again when the token
-/// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. Its key stays as long as it does. An
-/// SO-PIN is made when the agent has found a blank token to set up, is never removed, and never made anew for a token that may have
-/// the old one.
+/// comes back, and the tokens that are known are counted by it. It goes with the HSMDevice. Its key stays as long as it does. The
+/// manager makes an SO-PIN when the agent has found a blank token to set up. It never deletes an SO-PIN, and never replaces one that
+/// a token may have.
 ///
 /// A PIN in another namespace is read only if its Secret consents: without that there is no right to it, and no new agent.
 ///

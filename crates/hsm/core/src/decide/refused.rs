@@ -1,4 +1,4 @@
-//! Which pods of agents are removed because nobody else does: those that the kubelet has refused, and ghosts.
+//! Which pods of agents the manager deletes, because no controller does: pods that the kubelet has refused, and ghosts.
 //!
 //! A ghost is a pod of an agent whose Deployment is gone. It holds the token, so no other agent can.
 

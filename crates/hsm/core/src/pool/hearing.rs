@@ -13,7 +13,7 @@ pub struct Span {
     pub heard: Instant,
 }
 
-/// When the reports of one pool were seen to change, on a clock that nobody sets.
+/// When the manager saw the reports of one pool change, on a monotonic clock.
 ///
 /// **Guarantees**: a report is silent for no longer than the stores that bring it have been current, and for no longer than the pool
 /// has had its present grace period. So after an outage, after a restart and after a change of the period each report has one whole
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The connection froze, and nobody has noticed yet.
+    /// The connection froze, and the watch has not ended it yet.
     #[test]
     fn report_does_not_age_while_the_server_is_not_heard() {
         let mut pool = Pool::new(20);

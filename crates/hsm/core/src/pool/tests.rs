@@ -90,7 +90,7 @@ pub(super) fn one() -> PoolInput {
     input(1, vec![pod("n1", Some(report("n1", at(0), devices)))])
 }
 
-/// What somebody has heard who was there all the time, and saw each report when its node wrote it.
+/// The silence that a manager counts whose watches never broke: each report was seen at the time that stands in it.
 fn heard(input: &PoolInput, now: Timestamp) -> Silence {
     let pods = input.devices.iter().flat_map(|device| &device.pods);
     let silent = |pod: &PodView| {
@@ -105,7 +105,7 @@ fn heard(input: &PoolInput, now: Timestamp) -> Silence {
     }
 }
 
-/// Decides as somebody who was there all the time, and keeps the status.
+/// Decides as a manager whose watches never broke, and keeps the status.
 pub(super) fn settle(input: &mut PoolInput, now: Timestamp) -> Plan {
     input.silence = heard(input, now);
     settle_as_heard(input, now)
