@@ -87,6 +87,7 @@ pub use failure::Reason;
 pub use health::{Health, Standing};
 pub use project::{Hash, Metadata, Payload, Project, ProjectError, Slim};
 pub use shelf::Watched;
+pub(crate) use spec::is_older;
 pub use spec::{Resume, Versions, WatchScope, WatchSpec};
 pub use store::{Stopped, Store};
 pub use subscription::{Change, Subscription};

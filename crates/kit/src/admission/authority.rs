@@ -16,7 +16,7 @@ use crate::{
     apply::{WriteError, Writer},
     clients::Clients,
     rights::{Place, Rights},
-    watch::{Change, Watches},
+    watch::{Change, Watches, is_older},
 };
 
 const MANAGER: &str = "trustplane-authority";
@@ -264,17 +264,21 @@ impl SharedAuthority {
         Ok(())
     }
 
-    /// Whether the Secret has another version than the one that was read or written last.
+    /// Whether the Secret has another version than the one that was read or written last. A watch that lags still shows
+    /// versions from before that one, which are no news.
     async fn is_news(&self, change: &Change<()>) -> bool {
-        match change {
-            Change::Applied { object, .. } => {
-                let now = Expect::Seen {
-                    uid: object.meta.uid.clone(),
-                    resource_version: object.meta.resource_version.clone(),
-                };
-                *self.0.seen.lock().await != now
+        let Change::Applied { object, .. } = change else {
+            return true;
+        };
+        match &*self.0.seen.lock().await {
+            Expect::Seen {
+                uid,
+                resource_version,
+            } if *uid == object.meta.uid => {
+                let now = &object.meta.resource_version;
+                now != resource_version && !is_older(now, resource_version)
             }
-            Change::Deleted { .. } => true,
+            _ => true,
         }
     }
 

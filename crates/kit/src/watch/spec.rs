@@ -134,7 +134,7 @@ pub struct Resume {
 }
 
 /// Whether one version is older than another, where both are numbers as every API server makes them.
-pub(super) fn is_older(one: &str, other: &str) -> bool {
+pub(crate) fn is_older(one: &str, other: &str) -> bool {
     match (one.parse::<u64>(), other.parse::<u64>()) {
         (Ok(one), Ok(other)) => one < other,
         _ => false,

@@ -78,17 +78,21 @@ async fn what_is_leased_is_replaced_before_it_ends_and_not_by_a_restart() -> Res
     Ok(())
 }
 
+/// The API server tells the second of a pod's creation: a process that starts within it cannot know who was first.
+async fn next_second() -> Result<()> {
+    let now = Timestamp::now().as_second();
+    until("the next second", DEADLINE, || {
+        ready(Ok((Timestamp::now().as_second() > now).then_some(())))
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_restart_asks_nobody_and_writes_nothing() -> Result<()> {
     let (stage, _first, running) = Stage::synced("restart").await?;
     stage.told("web", "SecretSyncSuccess").await?;
     alone(&stage.mock).kill(running).await?;
-    // The API server tells the second of a pod's creation: a process that starts within it cannot know who was first.
-    let killed = Timestamp::now().as_second();
-    until("the next second", DEADLINE, || {
-        ready(Ok((Timestamp::now().as_second() > killed).then_some(())))
-    })
-    .await?;
+    next_second().await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
     let (second, running) = stage.start("second").await?;
     after_all(&stage, "last").await?;
@@ -138,6 +142,7 @@ async fn a_thousand_pods_at_rest_cost_nothing() -> Result<()> {
 
     // A restart, and then every Secret is looked at again and again.
     alone(&stage.mock).kill(running).await?;
+    next_second().await?;
     let mark = Mark::now(stage.sandbox.plane()).await?;
     let (second, running) = stage.start("second").await?;
     let before = stage.looks.count();
