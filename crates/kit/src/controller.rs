@@ -105,6 +105,8 @@ pub struct Look<H> {
     pub again: bool,
     /// What the last look left for this one.
     pub held: H,
+    /// How often work on the key has failed since its last success.
+    pub failures: u32,
 }
 
 /// What a controller knows of its domain. The [`Runner`] does the rest.

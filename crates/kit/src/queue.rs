@@ -101,6 +101,13 @@ pub enum Outcome {
         class: Class,
         /// How long the other side asked us to wait, where it did. Not even an event shortens this.
         retry_after: Option<Duration>,
+        /// When to try again, where that does not follow from the class.
+        retry_in: Option<Duration>,
+    },
+    /// It failed before, and it was not yet time to try again. The backoff of the key stays as it is.
+    StillFailing {
+        /// When it is time.
+        look_again: Option<Duration>,
     },
 }
 

@@ -46,7 +46,9 @@ pub use manifest::Manifest;
 pub use meta::{Keep, Meta, MetaError, Owner};
 pub use note::{MAX_NOTE, Note, Severity};
 pub use owned::{OwnedSet, converge_set};
-pub use steps::{Apply, Conflicts, Delete, Expect, Finalizer, Never, Plan, Propagation, Status, Step};
+pub use steps::{
+    Apply, Conflicts, Delete, Ending, Expect, Failure, Finalizer, Never, Plan, Propagation, Status, Step,
+};
 pub use value::Value;
 
 /// The annotation that holds the fingerprint of what we last applied. See [`Fingerprinter`].

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use crate::{Kind, Manifest, Meta, Note, ObjectRef, Target};
+use crate::{Class, Classified, Kind, Manifest, Meta, Note, ObjectRef, Target};
 
 /// Everything that a controller means to do about one key, in order, and when it wants to look again.
 ///
@@ -16,8 +16,46 @@ pub struct Plan<A = Never> {
     pub steps: Vec<Step<A>>,
     /// When to look again even if nothing happens.
     pub look_again: Option<Duration>,
-    /// Whether that look can wait behind all others: it has failed before, and nothing has changed since.
-    pub patient: bool,
+    /// What becomes of the key when the steps have been carried out.
+    pub ending: Ending,
+}
+
+/// What becomes of a key when the steps of its plan have been carried out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// All is as it should be. Earlier failures are forgotten.
+    #[default]
+    Done,
+    /// What people want cannot be had, and no step can mend that. It is counted, and tried again.
+    Failed(Failure),
+    /// It failed before, and the time to try again has not come: nothing is counted, and the next try is when the plan looks
+    /// again.
+    StillFailing,
+}
+
+/// Why what people want cannot be had. Its class drives the backoff and the labels of the metrics; the people are told by
+/// the steps of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Failure {
+    /// Who can mend it.
+    pub class: Class,
+    /// A CamelCase word from a fixed set.
+    pub reason: &'static str,
+    /// What is wrong; never a value.
+    pub text: String,
+    /// When it is tried again, where that does not follow from the class.
+    pub retry_in: Option<Duration>,
+}
+
+impl Classified for Failure {
+    fn class(&self) -> Class {
+        self.class
+    }
+
+    fn reason(&self) -> &'static str {
+        self.reason
+    }
 }
 
 /// No outside call: the type has no value.
@@ -29,7 +67,7 @@ impl<A> Default for Plan<A> {
         Self {
             steps: Vec::new(),
             look_again: None,
-            patient: false,
+            ending: Ending::Done,
         }
     }
 }
@@ -75,6 +113,9 @@ pub enum Step<A = Never> {
     TellOnce(Note, A),
     /// Call the outside.
     Call(A),
+    /// Keep something in the memory of this process, also in a dry run: without it the next look would do again what this one
+    /// has done.
+    Remember(A),
 }
 
 /// What must be true of the live object for a write to take effect.
@@ -250,6 +291,9 @@ impl<A: fmt::Debug> fmt::Display for Plan<A> {
         for step in &self.steps {
             writeln!(f, "{step}")?;
         }
+        if let Ending::Failed(failure) = &self.ending {
+            writeln!(f, "fail: {} {failure}", failure.reason)?;
+        }
         if let Some(wait) = self.look_again {
             writeln!(f, "look again in {wait:?}")?;
         }
@@ -283,6 +327,7 @@ impl<A: fmt::Debug> fmt::Display for Step<A> {
                 write!(f, "tell {}: {} {}", note.about, note.reason, note.text())
             }
             Self::Call(action) => write!(f, "call {action:?}"),
+            Self::Remember(action) => write!(f, "remember {action:?}"),
         }
     }
 }

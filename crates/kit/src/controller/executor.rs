@@ -1,6 +1,6 @@
 //! Carries out the plans of a controller step by step, and decides nothing.
 
-use trustplane_plan::{Expect, Note, Plan, Step};
+use trustplane_plan::{Expect, Note, Step};
 use trustplane_process::metrics::Metrics;
 
 use super::metrics::ControllerMetrics;
@@ -28,7 +28,8 @@ impl Executor {
         }
     }
 
-    /// Whether plans are logged instead of carried out: nothing is written, told or called.
+    /// Whether plans are logged instead of carried out: nothing is written, told or called. What a controller remembers it
+    /// remembers all the same, or it would plan the same again and again.
     #[must_use]
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
@@ -40,12 +41,12 @@ impl Executor {
     pub(super) async fn carry_out<C: Controller>(
         &self,
         controller: &C,
-        plan: Plan<C::Action>,
+        steps: Vec<Step<C::Action>>,
     ) -> Result<(), Fault<C::Error>> {
         let mut untold = 0;
-        for step in plan.steps {
+        for step in steps {
             if self.dry_run {
-                tracing::info!("dry run: {step}");
+                rehearse(controller, step).await?;
                 continue;
             }
             tracing::debug!("{step}");
@@ -72,7 +73,7 @@ impl Executor {
                     self.metrics.told(controller.name(), note.reason);
                     controller.perform(remember).await?;
                 }
-                Step::Call(action) => controller.perform(action).await?,
+                Step::Call(action) | Step::Remember(action) => controller.perform(action).await?,
             }
             self.metrics.step(controller.name(), kind);
         }
@@ -86,11 +87,33 @@ impl Executor {
     /// try is needed.
     pub(super) fn tell(&self, note: &Note) -> bool {
         if self.dry_run {
-            tracing::info!("dry run: tell {}: {} {}", note.about, note.reason, note.text());
+            log_note(note);
             return false;
         }
         self.events.tell(note) == Told::Refused
     }
+}
+
+/// A step of a dry run: it is logged, and what belongs into the controller's memory is kept there.
+async fn rehearse<C: Controller>(controller: &C, step: Step<C::Action>) -> Result<(), Fault<C::Error>> {
+    match step {
+        Step::Remember(action) => {
+            tracing::debug!("dry run: remember {action:?}");
+            controller.perform(action).await
+        }
+        Step::TellOnce(note, remember) => {
+            log_note(&note);
+            controller.perform(remember).await
+        }
+        other => {
+            tracing::info!("dry run: {other}");
+            Ok(())
+        }
+    }
+}
+
+fn log_note(note: &Note) {
+    tracing::info!("dry run: tell {}: {} {}", note.about, note.reason, note.text());
 }
 
 /// The label of a step in metrics.
@@ -103,5 +126,6 @@ fn kind<A>(step: &Step<A>) -> &'static str {
         Step::Finalizer(_) => "finalizer",
         Step::Tell(_) | Step::TellOnce(_, _) => "tell",
         Step::Call(_) => "call",
+        Step::Remember(_) => "remember",
     }
 }

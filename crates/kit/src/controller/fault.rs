@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trustplane_plan::{Class, Classified};
+use trustplane_plan::{Class, Classified, Failure};
 
 use crate::apply::WriteError;
 
@@ -23,6 +23,9 @@ pub enum Fault<E: Classified + 'static> {
         /// How many.
         notes: u32,
     },
+    /// The plan was carried out, and says that what people want cannot be had. It has told them.
+    #[error(transparent)]
+    Planned(Failure),
     /// It took too long.
     #[error("failed to finish within {0:?}")]
     Deadline(Duration),
@@ -37,6 +40,21 @@ impl<E: Classified + 'static> Fault<E> {
         matches!(self, Self::Write(error) if error.is_stale())
     }
 
+    /// When to try again, where a plan has said so.
+    pub(super) fn retry_in(&self) -> Option<Duration> {
+        match self {
+            Self::Planned(failure) => failure.retry_in,
+            _ => None,
+        }
+    }
+
+    /// Whether people know already, or could not be told by a note: a view that stays behind for a while is no news, it
+    /// catches up, or its watch reports itself; a plan has told what it says; and that there is no room for notes cannot be
+    /// told by one.
+    pub(super) fn needs_no_report(&self) -> bool {
+        self.is_stale() || matches!(self, Self::Untold { .. } | Self::Planned(_))
+    }
+
     /// Whether an object of somebody else has the name.
     pub fn is_foreign(&self) -> bool {
         matches!(self, Self::Write(WriteError::Foreign { .. }))
@@ -48,6 +66,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.class(),
             Self::Write(error) => error.class(),
+            Self::Planned(failure) => failure.class,
             Self::Untold { .. } | Self::Deadline(_) => Class::Transient,
             Self::Panic => Class::Bug,
         }
@@ -57,6 +76,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.reason(),
             Self::Write(error) => error.reason(),
+            Self::Planned(failure) => failure.reason,
             Self::Untold { .. } => "Untold",
             Self::Deadline(_) => "DeadlineExceeded",
             Self::Panic => "Panic",
@@ -67,7 +87,7 @@ impl<E: Classified + 'static> Classified for Fault<E> {
         match self {
             Self::Controller(error) => error.retry_after(),
             Self::Write(error) => error.retry_after(),
-            Self::Untold { .. } | Self::Deadline(_) | Self::Panic => None,
+            Self::Untold { .. } | Self::Planned(_) | Self::Deadline(_) | Self::Panic => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use trustplane_plan::{Class, Classified};
+use trustplane_plan::{Class, Classified, Ending, Plan};
 
 use super::sight::{OWN_WRITES, OwnWrites, Stores};
 use super::{Controller, Executor, Fault, Look, Options};
@@ -21,6 +21,9 @@ const STALE_VIEWS: u32 = 2;
 
 /// When a plan that was held back is made anew.
 const HELD_BACK: Duration = Duration::from_secs(2);
+
+/// When a failing key looks again because some of its notes were refused.
+const UNTOLD: Duration = Duration::from_secs(2);
 
 /// Everything that a worker needs.
 pub(super) struct Reconciler<C: Controller> {
@@ -38,7 +41,9 @@ enum Settled {
     /// There is nothing to do for this key until something happens to it.
     Nothing,
     /// A plan was carried out, perhaps one without steps.
-    Planned { look_again: Option<(Duration, Lane)> },
+    Planned { look_again: Option<Duration> },
+    /// The same, but what people want still cannot be had.
+    StillFailing { look_again: Option<Duration> },
 }
 
 impl<C: Controller> Reconciler<C> {
@@ -60,7 +65,7 @@ impl<C: Controller> Reconciler<C> {
     async fn reconcile(&self, work: Work<C::Key>) {
         let started = Instant::now();
         let journal = Journal::default();
-        let result = journal.keep(self.guarded(work.key(), &journal)).await;
+        let result = journal.keep(self.guarded(&work, &journal)).await;
         self.note(work.key(), &journal);
         let outcome = match result {
             Ok(settled) => {
@@ -78,6 +83,7 @@ impl<C: Controller> Reconciler<C> {
                     // Whoever could mend it does not know yet, so it does not wait for them.
                     class: if untold { Class::Transient } else { fault.class() },
                     retry_after: fault.retry_after(),
+                    retry_in: fault.retry_in(),
                 }
             }
         };
@@ -86,11 +92,11 @@ impl<C: Controller> Reconciler<C> {
     }
 
     /// Neither a panic nor endless waiting reaches the worker.
-    async fn guarded(&self, key: &C::Key, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
+    async fn guarded(&self, work: &Work<C::Key>, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
         let deadline = self.options.deadline;
         match timeout(
             deadline,
-            AssertUnwindSafe(self.attempts(key, journal)).catch_unwind(),
+            AssertUnwindSafe(self.attempts(work, journal)).catch_unwind(),
         )
         .await
         {
@@ -100,13 +106,16 @@ impl<C: Controller> Reconciler<C> {
         }
     }
 
-    async fn attempts(&self, key: &C::Key, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
-        let mut stale = 0;
-        let mut look = Look::default();
+    async fn attempts(&self, work: &Work<C::Key>, journal: &Journal) -> Result<Settled, Fault<C::Error>> {
+        let (key, mut stale) = (work.key(), 0);
+        let mut look = Look {
+            failures: work.failures(),
+            ..Look::default()
+        };
         loop {
             if !self.sees_own_writes(key).await {
                 if !self.controller.reads_live() {
-                    let look_again = Some((OWN_WRITES, Lane::Normal));
+                    let look_again = Some(OWN_WRITES);
                     return Ok(Settled::Planned { look_again });
                 }
                 look.again = true;
@@ -161,23 +170,45 @@ impl<C: Controller> Reconciler<C> {
         if plan.removes() && !self.stores.get().is_none_or(Stores::allow_removals) {
             self.executor.metrics.held(self.controller.name());
             tracing::debug!("holding the plan back: it removes something, and a store is not current");
-            let look_again = Some((HELD_BACK, Lane::Normal));
+            let look_again = Some(HELD_BACK);
             return Ok(Settled::Planned { look_again });
         }
-        let lane = if plan.patient { Lane::Bulk } else { Lane::Normal };
-        let look_again = plan.look_again.map(|wait| (wait, lane));
-        self.executor.carry_out(&self.controller, plan).await?;
-        Ok(Settled::Planned { look_again })
+        let Plan {
+            steps,
+            look_again,
+            ending,
+        } = plan;
+        let carried_out = self.executor.carry_out(&self.controller, steps).await;
+        let untold = match carried_out {
+            // Nothing else has to be done again, and to count this failure in place of the plan's would end its wait.
+            Err(Fault::Untold { .. }) if ending != Ending::Done => Some(UNTOLD),
+            other => other.map(|()| None)?,
+        };
+        let look_again = look_again.into_iter().chain(untold).min();
+        match ending {
+            Ending::Done => Ok(Settled::Planned { look_again }),
+            Ending::StillFailing => Ok(Settled::StillFailing { look_again }),
+            Ending::Failed(failure) => {
+                if let Some(wait) = look_again {
+                    self.queue.add_after(key.clone(), Lane::Bulk, wait);
+                }
+                Err(Fault::Planned(failure))
+            }
+        }
     }
 
     fn settled(&self, key: &C::Key, settled: &Settled) -> Outcome {
-        let Settled::Planned { look_again } = *settled else {
-            return Outcome::Success { look_again: None };
+        let outcome = match *settled {
+            Settled::Nothing => return Outcome::Success { look_again: None },
+            Settled::Planned { look_again } => Outcome::Success {
+                look_again: look_again.map(|wait| (wait, Lane::Normal)),
+            },
+            Settled::StillFailing { look_again } => Outcome::StillFailing { look_again },
         };
         if let Some(resync) = self.options.resync {
             self.queue.add_after(key.clone(), Lane::Bulk, spread(resync, key));
         }
-        Outcome::Success { look_again }
+        outcome
     }
 
     /// Logs and reports a failure. Answers whether people could not be told.
@@ -187,18 +218,17 @@ impl<C: Controller> Reconciler<C> {
         match fault.class() {
             // Each of a flood of notes would make a line.
             Class::Transient if matches!(fault, Fault::Untold { .. }) => tracing::debug!(error, "untold"),
+            // Whoever made the plan says what is told and logged of it, and how often.
+            class if matches!(fault, Fault::Planned(_)) => {
+                tracing::debug!(class = class.as_str(), reason, failures, error, "failed");
+            }
             Class::Transient => tracing::warn!(class = "transient", reason, failures, error, "failed"),
             Class::User => tracing::info!(class = "user", reason, failures, error, "failed"),
             Class::Bug => tracing::error!(class = "bug", reason, failures, error, "failed"),
         }
-        // A view that stays behind for a while is no news for the user: it catches up, or its watch reports itself. And that
-        // there is no room for notes cannot be told by a note.
-        let report = || {
-            if fault.is_stale() || matches!(fault, Fault::Untold { .. }) {
-                Vec::new()
-            } else {
-                self.controller.report(work.key(), fault)
-            }
+        let report = || match fault.needs_no_report() {
+            true => Vec::new(),
+            false => self.controller.report(work.key(), fault),
         };
         match catch_unwind(AssertUnwindSafe(report)) {
             Ok(notes) => notes.iter().filter(|note| self.executor.tell(note)).count() > 0,

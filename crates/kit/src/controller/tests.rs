@@ -15,7 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use trustplane_plan::{
-    Apply, Class, Classified, Kind, Manifest, Note, ObjectRef, Plan, Scope, Severity, Step, Target,
+    Apply, Class, Classified, Ending, Failure, Kind, Manifest, Note, ObjectRef, Plan, Scope, Severity, Step,
+    Target,
 };
 use trustplane_process::metrics::Metrics;
 
@@ -53,7 +54,7 @@ impl Classified for Mistake {
 
 impl Controller for Puppet {
     type Key = ObjectRef;
-    type Input = String;
+    type Input = (String, u32);
     type Action = String;
     type Error = Mistake;
     type Held = u32;
@@ -62,7 +63,7 @@ impl Controller for Puppet {
         "puppet"
     }
 
-    async fn gather(&self, key: &ObjectRef, look: &mut Look<u32>) -> Result<Option<String>, Mistake> {
+    async fn gather(&self, key: &ObjectRef, look: &mut Look<u32>) -> Result<Option<(String, u32)>, Mistake> {
         look.held += 1;
         self.held.lock().unwrap().push((look.again, look.held));
         self.looks.lock().unwrap().push(key.name().to_owned());
@@ -74,10 +75,10 @@ impl Controller for Puppet {
             "endless" => std::future::pending().await,
             _ => {}
         }
-        Ok(Some(key.name().to_owned()))
+        Ok(Some((key.name().to_owned(), look.failures)))
     }
 
-    fn decide(&self, input: &String, _now: Timestamp) -> Plan<String> {
+    fn decide(&self, (input, failures): &(String, u32), _now: Timestamp) -> Plan<String> {
         let mut plan = Plan::default();
         if input == "write" {
             plan.push(Step::Apply(Apply::create(Manifest::new(
@@ -86,9 +87,27 @@ impl Controller for Puppet {
                 "written",
             ))));
         }
-        if input == "again" || input == "patient" {
+        if input == "again" {
             plan.look_again_in(Duration::from_secs(7));
-            plan.patient = input == "patient";
+        }
+        if input == "failing" {
+            plan.push(Step::Tell(note(input, "NoSuchThing", "it is not there")));
+            plan.ending = match failures {
+                // It is looked at before it is time.
+                2 => {
+                    plan.look_again_in(Duration::from_secs(7));
+                    Ending::StillFailing
+                }
+                _ => Ending::Failed(Failure {
+                    class: Class::Transient,
+                    reason: "NoSuchThing",
+                    text: "it is not there".to_owned(),
+                    retry_in: Some(Duration::from_secs(7)),
+                }),
+            };
+        }
+        if input == "note" {
+            plan.push(Step::Remember("kept".to_owned()));
         }
         if input == "tell" {
             plan.push(Step::TellOnce(

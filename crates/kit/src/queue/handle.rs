@@ -208,6 +208,7 @@ impl<K: Key> Drop for Work<K> {
         let outcome = self.outcome.unwrap_or(Outcome::Failed {
             class: Class::Bug,
             retry_after: None,
+            retry_in: None,
         });
         self.queue
             .change(|schedule, now| schedule.finish(&self.turn.key, outcome, now));

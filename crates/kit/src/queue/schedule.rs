@@ -59,7 +59,6 @@ pub(super) enum Phase {
         since: Instant,
     },
     Running {
-        lane: Lane,
         since: Instant,
         next: Option<Next>,
     },
@@ -159,7 +158,6 @@ impl<K: Key> Schedule<K> {
             return None;
         };
         entry.phase = Phase::Running {
-            lane,
             since: now,
             next: None,
         };
@@ -179,7 +177,7 @@ impl<K: Key> Schedule<K> {
         let Some((key, mut entry)) = self.entries.remove_entry(key) else {
             return;
         };
-        let Phase::Running { lane, mut next, .. } = entry.phase else {
+        let Phase::Running { mut next, .. } = entry.phase else {
             self.entries.insert(key, entry);
             return;
         };
@@ -191,9 +189,20 @@ impl<K: Key> Schedule<K> {
                     next.get_or_insert(Next::new(lane)).at(lane, after(now, wait));
                 }
             }
-            Outcome::Failed { class, retry_after } => {
+            Outcome::Failed {
+                class,
+                retry_after,
+                retry_in,
+            } => {
                 let retry = self.failed(&mut entry, class, retry_after, now);
-                next.get_or_insert(Next::new(lane)).at(lane, retry);
+                let retry = retry_in.map_or(retry, |wait| after(now, wait));
+                next.get_or_insert(Next::new(Lane::Bulk)).at(Lane::Bulk, retry);
+            }
+            Outcome::StillFailing { look_again } => {
+                if let Some(wait) = look_again {
+                    next.get_or_insert(Next::new(Lane::Bulk))
+                        .at(Lane::Bulk, after(now, wait));
+                }
             }
         }
         if let Some(next) = next {

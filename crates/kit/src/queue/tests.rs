@@ -10,6 +10,7 @@ fn failed(class: Class) -> Outcome {
     Outcome::Failed {
         class,
         retry_after: None,
+        retry_in: None,
     }
 }
 

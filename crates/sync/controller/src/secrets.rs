@@ -108,9 +108,10 @@ impl Controller for Secrets {
         let mut situation = Situation {
             secret: key.clone(),
             stores: self.authority.stores(namespace, &pods),
-            pods,
+            pods: pods.into_iter().map(Arc::new).collect(),
             live: self.stored(key),
             record,
+            failures: look.failures,
             rules,
             news: self.ledger.news(key),
             contested: self.ledger.contested(),
@@ -118,11 +119,13 @@ impl Controller for Secrets {
         };
         if look.again || is_taken {
             situation.live = self.live(key).await?;
-            self.look_closer(&mut situation).await?;
         }
         let assessment = assess(&situation, &self.settings);
+        self.look_closer(&mut situation, &assessment.shares.winners)
+            .await?;
+        let cause = assessment.cause(&situation, &self.settings);
         let (mut answers, mut inherited) = (Answers::new(), None);
-        if assessment.cause.is_some() {
+        if cause.is_some() {
             look.held = self.ask(&situation, &assessment.shares.winners, &look.held).await;
             let held = look.held.iter();
             answers = held
@@ -132,6 +135,8 @@ impl Controller for Secrets {
         }
         Ok(Some(Input {
             situation,
+            assessment,
+            cause,
             answers,
             inherited,
         }))
@@ -205,8 +210,8 @@ impl Secrets {
     }
 
     /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over.
-    async fn look_closer(&self, situation: &mut Situation) -> Result<(), WriteError> {
-        if !needs_nature(situation, &self.settings) {
+    async fn look_closer(&self, situation: &mut Situation, winners: &[Claim]) -> Result<(), WriteError> {
+        if !needs_nature(situation, winners) {
             return Ok(());
         }
         let found: Option<Shell> = self.writer.get_slim(&SECRET, &situation.secret).await?;
@@ -219,8 +224,8 @@ impl Secrets {
         Ok(())
     }
 
-    async fn ask(&self, situation: &Situation, winners: &[Claim<'_>], held: &Held) -> Held {
-        let questions: BTreeMap<(Asked, Question), &Claim<'_>> = winners
+    async fn ask(&self, situation: &Situation, winners: &[Claim], held: &Held) -> Held {
+        let questions: BTreeMap<(Asked, Question), &Claim> = winners
             .iter()
             .map(|winner| ((winner.asked(), question(situation, winner)), winner))
             .collect();
@@ -238,7 +243,7 @@ impl Secrets {
         join_all(asked).await.into_iter().collect()
     }
 
-    async fn ask_provider(&self, situation: &Situation, claim: &Claim<'_>, question: &Question) -> Answer {
+    async fn ask_provider(&self, situation: &Situation, claim: &Claim, question: &Question) -> Answer {
         let namespace = situation.secret.namespace().unwrap_or_default();
         if let Some(quota) = situation.rules.quota() {
             self.quotas
@@ -246,7 +251,7 @@ impl Secrets {
                 .map_err(|retry_after| FetchError::OverQuota { retry_after })?;
         }
         self.exchange
-            .ask(question, self.accounts.asking(claim.pod, &self.writer))
+            .ask(question, self.accounts.asking(&claim.pod, &self.writer))
             .await
     }
 
@@ -274,7 +279,7 @@ impl Secrets {
 }
 
 /// The question that a claim comes to, of its store as it was judged.
-fn question(situation: &Situation, claim: &Claim<'_>) -> Question {
+fn question(situation: &Situation, claim: &Claim) -> Question {
     let source = &claim.request.source;
     let store = source.store.as_ref().and_then(|name| situation.stores.get(name));
     let namespace = situation.secret.namespace().unwrap_or_default();

@@ -8,7 +8,7 @@
 use trustplane_plan::Meta;
 
 use crate::claims::Claim;
-use crate::situation::{Live, Settings, Situation, Stranger, assess};
+use crate::situation::{Live, Situation, Stranger};
 use crate::state::{MANAGED_BY, STATE};
 use crate::types::is_reserved;
 
@@ -21,7 +21,7 @@ pub const CONSENT_VALUE: &str = "sync";
 const HELM: &str = "meta.helm.sh/release-name";
 
 /// Whether everybody consents and the Secret is what the winners want. The error says why not, and what would help.
-pub fn may_adopt(situation: &Situation, stranger: &Stranger, winners: &[Claim<'_>]) -> Result<(), String> {
+pub fn may_adopt(situation: &Situation, stranger: &Stranger, winners: &[Claim]) -> Result<(), String> {
     is_free(situation, &stranger.meta, winners)?;
     let Some(nature) = &stranger.nature else {
         return Err("it has not been looked at yet".to_owned());
@@ -48,16 +48,15 @@ pub fn may_adopt(situation: &Situation, stranger: &Stranger, winners: &[Claim<'_
 
 /// Whether type and mutability of somebody else's Secret have to be read, because nothing else keeps the winners from it. To
 /// read them makes the API server send its values along.
-pub fn needs_nature(situation: &Situation, settings: &Settings) -> bool {
+pub fn needs_nature(situation: &Situation, winners: &[Claim]) -> bool {
     let Live::Foreign(stranger) = &situation.live else {
         return false;
     };
-    let winners = assess(situation, settings).shares.winners;
-    !winners.is_empty() && is_free(situation, &stranger.meta, &winners).is_ok()
+    !winners.is_empty() && is_free(situation, &stranger.meta, winners).is_ok()
 }
 
 /// Whether, as far as metadata tells, it may be taken over.
-fn is_free(situation: &Situation, meta: &Meta, winners: &[Claim<'_>]) -> Result<(), String> {
+fn is_free(situation: &Situation, meta: &Meta, winners: &[Claim]) -> Result<(), String> {
     if let Some(owner) = meta.owners.iter().find(|owner| owner.controller) {
         return Err(format!(
             "{} {} manages it; use another secretName",

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 /// Points in time, an interval apart, that belong to one name: those of many names are spread over the interval, and they
 /// are the same after a restart.
+#[derive(Debug)]
 pub(crate) struct Beat {
     interval: i64,
     phase: i64,

@@ -18,14 +18,14 @@ use crate::reason::{Problem, Reason};
 use crate::request::{Request, Source};
 
 /// A request of a pod for the Secret in question.
-#[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+#[derive(Debug, Clone)]
+pub struct Claim {
     /// The pod.
-    pub pod: &'a Pod,
+    pub pod: Arc<Pod>,
     /// Its place among the pod's requests.
     pub index: usize,
     /// The request.
-    pub request: &'a Request,
+    pub request: Arc<Request>,
 }
 
 /// What a pod asks for. The answer counts for this pod alone: a provider may give the service account of another pod something
@@ -37,7 +37,7 @@ pub struct Asked {
     pod: Arc<str>,
 }
 
-impl Claim<'_> {
+impl Claim {
     /// What is asked of a provider because of this claim.
     pub fn asked(&self) -> Asked {
         Asked {
@@ -61,44 +61,42 @@ impl Claim<'_> {
 
 /// How a Secret is shared out.
 #[derive(Debug, Default)]
-pub struct Shares<'a> {
+pub struct Shares {
     /// What the Secret is made from: one request, or several that are put together, first come first.
-    pub winners: Vec<Claim<'a>>,
+    pub winners: Vec<Claim>,
     /// Every claim that the Secret serves: those that say the same as a winner, and older pods of a winner's workload.
-    pub served: Vec<Claim<'a>>,
+    pub served: Vec<Claim>,
     /// Claims that come too late.
-    pub losers: Vec<Claim<'a>>,
+    pub losers: Vec<Claim>,
 }
 
 /// All claims of these pods on a Secret.
-pub fn claims<'a>(pods: &'a [Pod], secret: &str) -> Vec<Claim<'a>> {
-    let of_pod = |pod: &'a Pod| {
-        let requests = pod
-            .asks
-            .annotation
-            .as_ref()
-            .as_ref()
-            .ok()
-            .map(|annotation| annotation.requests.iter());
-        let good = requests.into_iter().flatten().enumerate();
-        good.filter_map(move |(index, request)| {
-            let request = request.as_ref().ok()?;
-            (request.secret_name.as_str() == secret).then_some(Claim { pod, index, request })
-        })
-    };
-    pods.iter().flat_map(of_pod).collect()
+pub fn claims(pods: &[Arc<Pod>], secret: &str) -> Vec<Claim> {
+    let mut found = Vec::new();
+    for pod in pods {
+        for (index, request) in pod.asks.numbered() {
+            if request.secret_name.as_str() == secret {
+                found.push(Claim {
+                    pod: pod.clone(),
+                    index,
+                    request: request.clone(),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// Shares a Secret out. `incumbent` is the workload that the live Secret was made for.
-pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> {
-    let mut workloads: BTreeMap<String, Vec<Claim<'a>>> = BTreeMap::new();
+pub fn share(claims: Vec<Claim>, incumbent: Option<&str>) -> Shares {
+    let mut workloads: BTreeMap<String, Vec<Claim>> = BTreeMap::new();
     for claim in claims {
         workloads
             .entry(claim.pod.workload.identity())
             .or_default()
             .push(claim);
     }
-    let mut ranked: Vec<Vec<Claim<'a>>> = workloads.into_values().collect();
+    let mut ranked: Vec<Vec<Claim>> = workloads.into_values().collect();
     ranked.iter_mut().for_each(|of_one| rank(of_one));
     // The oldest pod of a workload is its age; the name decides between twins.
     ranked.sort_by_key(|of_one| {
@@ -111,19 +109,18 @@ pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> 
     for of_one in ranked {
         // The first pod speaks for the workload, with all its requests for this Secret.
         let speaker = of_one.first().map(|claim| claim.pod.uid.clone());
-        let joins = |claim: &Claim<'_>| {
-            claim.request.merge && shares.winners.iter().all(|winner| winner.request.merge)
-        };
-        let says_the_same = |claim: &Claim<'_>| {
+        let joins =
+            |claim: &Claim| claim.request.merge && shares.winners.iter().all(|winner| winner.request.merge);
+        let says_the_same = |claim: &Claim| {
             shares
                 .winners
                 .iter()
                 .any(|winner| winner.request == claim.request)
         };
-        let spoken: Vec<Claim<'a>> = of_one
+        let spoken: Vec<Claim> = of_one
             .iter()
-            .copied()
             .filter(|claim| Some(&claim.pod.uid) == speaker.as_ref())
+            .cloned()
             .collect();
         let wins =
             shares.winners.is_empty() || spoken.iter().all(|claim| joins(claim) || says_the_same(claim));
@@ -146,23 +143,23 @@ pub fn share<'a>(claims: Vec<Claim<'a>>, incumbent: Option<&str>) -> Shares<'a> 
 }
 
 /// Puts the newest template of a workload first, and within it the oldest pod.
-fn rank(of_one: &mut [Claim<'_>]) {
+fn rank(of_one: &mut [Claim]) {
     let mut ages: BTreeMap<Arc<str>, (Timestamp, Arc<str>)> = BTreeMap::new();
     for claim in of_one.iter() {
         let oldest = ages.entry(template(claim)).or_insert_with(|| age(claim));
         *oldest = age(claim).min(oldest.clone());
     }
-    let of_template = |claim: &Claim<'_>| ages.get(&template(claim)).cloned();
+    let of_template = |claim: &Claim| ages.get(&template(claim)).cloned();
     of_one.sort_by_key(|claim| (std::cmp::Reverse(of_template(claim)), age(claim), claim.index));
 }
 
 /// What pods of one template have in common. A pod of which that is not known is one of its own.
-fn template(claim: &Claim<'_>) -> Arc<str> {
-    let Pod { workload, uid, .. } = claim.pod;
+fn template(claim: &Claim) -> Arc<str> {
+    let Pod { workload, uid, .. } = &*claim.pod;
     workload.template.clone().unwrap_or_else(|| uid.clone())
 }
 
-fn age(claim: &Claim<'_>) -> (Timestamp, Arc<str>) {
+fn age(claim: &Claim) -> (Timestamp, Arc<str>) {
     (claim.pod.created, claim.pod.uid.clone())
 }
 
@@ -174,8 +171,8 @@ mod tests {
     use crate::grammar;
     use crate::pod::{Asks, Workload};
 
-    fn pod(name: &str, workload: &str, second: i64, request: &str) -> Pod {
-        Pod {
+    fn pod(name: &str, workload: &str, second: i64, request: &str) -> Arc<Pod> {
+        Arc::new(Pod {
             object: ObjectRef::new(Some("shop"), name),
             uid: name.into(),
             created: Timestamp::from_second(second).unwrap(),
@@ -188,10 +185,10 @@ mod tests {
                 )),
                 force: None,
             },
-        }
+        })
     }
 
-    fn shared(pods: &[Pod], incumbent: Option<&str>) -> (Vec<String>, Vec<String>) {
+    fn shared(pods: &[Arc<Pod>], incumbent: Option<&str>) -> (Vec<String>, Vec<String>) {
         let shares = share(claims(pods, "s"), incumbent);
         let winners = shares
             .winners
@@ -225,8 +222,11 @@ mod tests {
         assert_eq!(shared(&pods[1..], None), (texts(["old"]), vec![]));
     }
 
-    fn of(workload: Workload, pod: Pod) -> Pod {
-        Pod { workload, ..pod }
+    fn of(workload: Workload, pod: Arc<Pod>) -> Arc<Pod> {
+        Arc::new(Pod {
+            workload,
+            ..(*pod).clone()
+        })
     }
 
     fn template(name: &str, uid: &str) -> Workload {
@@ -313,7 +313,7 @@ mod tests {
             pod("a", "Deployment/a", 1, "path: p, keys: [x], merge: true"),
             pod("b", "Deployment/b", 2, "path: p, keys: [y], merge: true"),
         ];
-        let asked = |pods: &[Pod]| -> Vec<Asked> {
+        let asked = |pods: &[Arc<Pod>]| -> Vec<Asked> {
             let shares = share(claims(pods, "s"), None);
             shares.winners.iter().map(Claim::asked).collect()
         };

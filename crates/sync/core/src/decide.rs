@@ -11,8 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value as Json};
 use trustplane_plan::{
-    Conflicts, Convergence, Delete, FINGERPRINT, Fingerprinter, Manifest, Meta, ObjectRef, Ownership, Plan,
-    Propagation, Step, Target, converge,
+    Conflicts, Convergence, Delete, Ending, FINGERPRINT, Failure, Fingerprinter, Manifest, Meta, ObjectRef,
+    Ownership, Plan, Propagation, Step, Target, converge,
 };
 
 use notes::{TELL_AGAIN, hash};
@@ -25,7 +25,7 @@ use crate::fetch::{FetchError, Fetched, Lease};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, SourceKeys};
 use crate::shape::{Shaped, key_missing, shape};
-use crate::situation::{Assessment, Basis, Cause, Live, Owed, Record, Settings, Situation, Stranger, assess};
+use crate::situation::{Assessment, Basis, Cause, Live, Owed, Record, Settings, Situation, Stranger};
 use crate::state::{
     self, LEASE, Leased, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION,
 };
@@ -43,6 +43,10 @@ const OUTAGE: Duration = Duration::from_secs(15);
 pub struct Input {
     /// What was known before.
     pub situation: Situation,
+    /// What the claims come to.
+    pub assessment: Assessment,
+    /// Why providers were asked; nothing if they were not.
+    pub cause: Option<Cause>,
     /// What providers said, if they were asked.
     pub answers: BTreeMap<Asked, Result<Arc<Fetched>, FetchError>>,
     /// What JASM put into a Secret of its own, if it has to be compared.
@@ -84,8 +88,7 @@ pub enum Action {
 
 /// What to do about a Secret.
 pub fn decide(input: &Input, settings: &Settings, fingerprinter: &Fingerprinter) -> Plan<Action> {
-    let situation = &input.situation;
-    let assessment = assess(situation, settings);
+    let (situation, assessment) = (&input.situation, &input.assessment);
     let mut decision = Decision {
         situation,
         settings,
@@ -95,21 +98,21 @@ pub fn decide(input: &Input, settings: &Settings, fingerprinter: &Fingerprinter)
         plan: Plan::default(),
     };
     decision.plan.look_again = assessment.look_again;
-    decision.refuse(&assessment);
+    decision.refuse(assessment);
     if assessment.shares.winners.is_empty() {
         if assessment.refused.is_empty() {
             decision
                 .plan
-                .push(Step::Call(Action::Forget(situation.secret.clone())));
+                .push(Step::Remember(Action::Forget(situation.secret.clone())));
             return decision.plan;
         }
         return decision.end();
     }
     decision.record.taken = matches!(situation.live, Live::Foreign(_));
-    decision.recognise(&assessment);
-    match assessment.cause {
-        None => decision.rest(&assessment),
-        Some(cause) => decision.sync(&assessment, cause, input, fingerprinter),
+    decision.recognise(assessment);
+    match input.cause {
+        None => decision.rest(assessment),
+        Some(cause) => decision.sync(cause, input, fingerprinter),
     }
     decision.end()
 }
@@ -125,7 +128,7 @@ struct Decision<'a> {
 
 impl Decision<'_> {
     /// Tells those that get nothing.
-    fn refuse(&mut self, assessment: &Assessment<'_>) {
+    fn refuse(&mut self, assessment: &Assessment) {
         for (claim, problem) in assessment.refused.iter().chain(&assessment.warned) {
             self.tell(claim, problem, Basis::Judged);
         }
@@ -144,7 +147,7 @@ impl Decision<'_> {
     }
 
     /// Remembers what a Secret of ours was when nobody had touched it.
-    fn recognise(&mut self, assessment: &Assessment<'_>) {
+    fn recognise(&mut self, assessment: &Assessment) {
         let Live::Ours(live) = &self.situation.live else {
             return;
         };
@@ -155,10 +158,16 @@ impl Decision<'_> {
     }
 
     /// Nobody has to be asked.
-    fn rest(&mut self, assessment: &Assessment<'_>) {
+    fn rest(&mut self, assessment: &Assessment) {
+        let is_failing = assessment.is_failing(&self.record);
+        if is_failing {
+            self.plan.ending = Ending::StillFailing;
+        } else {
+            self.record.failing_since = None;
+        }
         match &self.situation.live {
             Live::Foreign(stranger) => self.stand_back(assessment, stranger),
-            Live::Ours(live) if !live.is_terminating() && self.record.failures == 0 => {
+            Live::Ours(live) if !live.is_terminating() && !is_failing => {
                 let provider = live.labels.get(PROVIDER).map_or("", String::as_str);
                 let text = self.synced(assessment, "synced", provider);
                 self.greet(&assessment.shares.served, &text);
@@ -175,7 +184,7 @@ impl Decision<'_> {
     }
 
     /// Somebody else's Secret has the name.
-    fn stand_back(&mut self, assessment: &Assessment<'_>, stranger: &Stranger) {
+    fn stand_back(&mut self, assessment: &Assessment, stranger: &Stranger) {
         let name = self.situation.secret.name();
         let why = may_adopt(self.situation, stranger, &assessment.shares.winners)
             .err()
@@ -190,31 +199,26 @@ impl Decision<'_> {
         self.plan.look_again_in(pause);
     }
 
-    fn sync(
-        &mut self,
-        assessment: &Assessment<'_>,
-        cause: Cause,
-        input: &Input,
-        fingerprinter: &Fingerprinter,
-    ) {
+    fn sync(&mut self, cause: Cause, input: &Input, fingerprinter: &Fingerprinter) {
+        let assessment = &input.assessment;
         self.record.asked = Some(self.situation.looked);
         self.record.request = Some(assessment.request.clone());
         self.record.heeded = self.situation.news;
-        match self.make(assessment, input) {
-            Ok(made) => self.put(assessment, cause, made, input, fingerprinter),
+        match self.make(input) {
+            Ok(made) => self.put(cause, made, input, fingerprinter),
             Err(failure) => self.fail(assessment, &failure),
         }
     }
 
     /// The content of the Secret from all its sources.
-    fn make(&self, assessment: &Assessment<'_>, input: &Input) -> Result<Made, Failure> {
+    fn make(&self, input: &Input) -> Result<Made, Failed> {
         let mut made = Made::default();
-        for claim in &assessment.shares.winners {
-            let request = claim.request;
+        for claim in &input.assessment.shares.winners {
+            let request = &claim.request;
             let fetched = match input.answers.get(&claim.asked()) {
                 Some(Ok(fetched)) => fetched,
                 Some(Err(error)) => {
-                    return Err(Failure {
+                    return Err(Failed {
                         problem: error.problem(&request.source),
                         retry_after: error.retry_after(),
                         missing: error.is_missing(),
@@ -251,15 +255,8 @@ impl Decision<'_> {
         Ok(made)
     }
 
-    fn put(
-        &mut self,
-        assessment: &Assessment<'_>,
-        cause: Cause,
-        made: Made,
-        input: &Input,
-        fingerprinter: &Fingerprinter,
-    ) {
-        self.record.failures = 0;
+    fn put(&mut self, cause: Cause, made: Made, input: &Input, fingerprinter: &Fingerprinter) {
+        let assessment = &input.assessment;
         self.record.failing_since = None;
         self.record.retry_at = None;
         let served = &assessment.shares.served;
@@ -314,12 +311,12 @@ impl Decision<'_> {
         }
     }
 
-    fn synced(&self, assessment: &Assessment<'_>, verb: &str, from: &str) -> String {
+    fn synced(&self, assessment: &Assessment, verb: &str, from: &str) -> String {
         let name = self.situation.secret.name();
         format!("Secret {name} {verb} from {from} path {}", paths(assessment))
     }
 
-    fn wish(&self, assessment: &Assessment<'_>, made: &Made) -> Manifest {
+    fn wish(&self, assessment: &Assessment, made: &Made) -> Manifest {
         let secret = &self.situation.secret;
         let encoded: Map<String, Json> = made
             .data
@@ -360,9 +357,8 @@ impl Decision<'_> {
     }
 
     /// What is there stays, unless a request says otherwise for a secret that is gone.
-    fn fail(&mut self, assessment: &Assessment<'_>, failure: &Failure) {
-        let earlier = self.record.failures;
-        self.record.failures = earlier.saturating_add(1);
+    fn fail(&mut self, assessment: &Assessment, failure: &Failed) {
+        let earlier = self.situation.failures;
         self.record.failing_since.get_or_insert(self.situation.looked);
         let wait = failure.problem.retry.wait(earlier).map(|wait| {
             let asked_for = failure.retry_after.unwrap_or_default();
@@ -378,10 +374,14 @@ impl Decision<'_> {
             _ => at,
         });
         self.record.retry_at = at;
-        self.plan.patient = true;
-        if let Some(at) = at {
-            self.plan.look_again_in(until(self.situation.looked, at));
-        }
+        self.plan.ending = Ending::Failed(Failure {
+            class: failure.problem.retry.class(),
+            reason: failure.problem.reason.as_str(),
+            text: failure.problem.text.clone(),
+            retry_in: at.map(|at| until(self.situation.looked, at)),
+        });
+        // Until then there is no other cause to ask.
+        self.plan.look_again = None;
         let is_optional = assessment
             .shares
             .winners
@@ -391,14 +391,14 @@ impl Decision<'_> {
         if !(failure.missing && is_optional) {
             self.tell_all(&assessment.shares.served, &failure.problem, Basis::Asked);
         }
-        let deletes = |claim: &Claim<'_>| claim.request.on_missing == OnMissing::Delete;
+        let deletes = |claim: &Claim| claim.request.on_missing == OnMissing::Delete;
         if failure.missing && assessment.shares.winners.iter().all(deletes) {
             self.delete(assessment);
         }
     }
 
     /// Deletes the Secret if it is one that we created: one that was taken over stays.
-    fn delete(&mut self, assessment: &Assessment<'_>) {
+    fn delete(&mut self, assessment: &Assessment) {
         let Live::Ours(live) = &self.situation.live else {
             return;
         };
@@ -428,7 +428,7 @@ impl Decision<'_> {
         if self.record != self.situation.record {
             let remember = Action::Remember(self.situation.secret.clone(), Box::new(self.record));
             // First, so that a write that fails does not make us forget that we asked.
-            self.plan.steps.insert(0, Step::Call(remember));
+            self.plan.steps.insert(0, Step::Remember(remember));
         }
         self.plan
     }
@@ -444,13 +444,14 @@ struct Made {
     leases: Vec<Lease>,
 }
 
-struct Failure {
+/// Why a Secret cannot be made.
+struct Failed {
     problem: Problem,
     retry_after: Option<Duration>,
     missing: bool,
 }
 
-impl From<Problem> for Failure {
+impl From<Problem> for Failed {
     fn from(problem: Problem) -> Self {
         Self {
             problem,
@@ -460,7 +461,7 @@ impl From<Problem> for Failure {
     }
 }
 
-fn paths(assessment: &Assessment<'_>) -> String {
+fn paths(assessment: &Assessment) -> String {
     let paths: Vec<&str> = assessment
         .shares
         .winners

@@ -120,12 +120,12 @@ fn spec(effect: Effect, pattern: &str) -> PolicySpec {
     }
 }
 
-fn request(path: &str) -> Option<Request> {
+fn request(path: &str) -> Option<Arc<Request>> {
     let fields = serde_json::json!({"provider": "mock", "path": path, "secretName": "s"});
     only_request(&fields.to_string())
 }
 
-fn only_request(text: &str) -> Option<Request> {
+fn only_request(text: &str) -> Option<Arc<Request>> {
     let annotation = grammar::parse(text, &PROVIDERS).ok()?;
     annotation.requests.into_iter().next()?.ok()
 }

@@ -14,6 +14,7 @@ mod fields;
 mod patterns;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::document::{self, Content, Items, Limits, Node, Pairs};
 use crate::name::SecretName;
@@ -80,7 +81,7 @@ const FIELDS: [&str; 20] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Annotation {
     /// The requests in their order, each good or not for itself.
-    pub requests: Vec<Result<Request, Problem>>,
+    pub requests: Vec<Result<Arc<Request>, Problem>>,
     /// What to warn of although the requests are good: unknown fields, fields without effect.
     pub warnings: Vec<Problem>,
 }
@@ -111,7 +112,11 @@ pub fn parse(text: &str, providers: &[&str]) -> Result<Annotation, Problem> {
             "restart: has no effect yet; restart the workload yourself",
         ));
     }
-    Ok(Annotation { requests, warnings })
+    let requests = requests.into_iter().map(|request| request.map(Arc::new));
+    Ok(Annotation {
+        requests: requests.collect(),
+        warnings,
+    })
 }
 
 /// The form with one request.

@@ -104,9 +104,15 @@ impl Asks {
 
     /// The requests that are good.
     pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.numbered().map(|(_, request)| &**request)
+    }
+
+    /// The requests that are good, each with its place among all of the pod.
+    pub fn numbered(&self) -> impl Iterator<Item = (usize, &Arc<Request>)> {
         let annotation = self.annotation.as_ref().as_ref().ok();
         let requests = annotation.into_iter().flat_map(|annotation| &annotation.requests);
-        requests.flatten()
+        let numbered = requests.enumerate();
+        numbered.filter_map(|(index, request)| Some((index, request.as_ref().ok()?)))
     }
 
     /// The stores that are named.

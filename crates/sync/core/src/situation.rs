@@ -78,11 +78,9 @@ pub struct Record {
     pub asked: Option<Timestamp>,
     /// For which request it was asked.
     pub request: Option<String>,
-    /// How often it failed in a row.
-    pub failures: u32,
-    /// Since when it has failed without a success.
+    /// Since when that has failed without a success.
     pub failing_since: Option<Timestamp>,
-    /// When to try again; never by itself if there is none.
+    /// When it is asked the same again after a failure; never by itself if there is none.
     pub retry_at: Option<Timestamp>,
     /// Whether the Secret was seen in its place.
     pub placed: bool,
@@ -135,7 +133,6 @@ impl Record {
             since,
             asked: None,
             request: None,
-            failures: 0,
             failing_since: None,
             retry_at: None,
             placed: false,
@@ -169,11 +166,13 @@ pub struct Situation {
     /// The Secret.
     pub secret: ObjectRef,
     /// The pods of its namespace that name it: neither finished nor terminating.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Arc<Pod>>,
     /// What is there.
     pub live: Live,
     /// What we remember.
     pub record: Record,
+    /// How often in a row the work on it has failed.
+    pub failures: u32,
     /// What decides about requests of its namespace.
     pub rules: Rules,
     /// The stores that its namespace may use.
@@ -188,14 +187,14 @@ pub struct Situation {
 
 impl Situation {
     /// Judges a claim by the rules of its namespace.
-    pub fn judge(&self, claim: &Claim<'_>) -> Result<Allowance, Problem> {
+    pub fn judge(&self, claim: &Claim) -> Result<Allowance, Problem> {
         let requester = Requester {
             namespace: self.secret.namespace().unwrap_or_default(),
             service_account: claim.pod.service_account.as_deref(),
         };
         let source = &claim.request.source;
         let store = source.store.as_ref().map(|name| self.stores.get(name));
-        let allowance = self.rules.judge(requester, claim.request, store.flatten())?;
+        let allowance = self.rules.judge(requester, &claim.request, store.flatten())?;
         match store {
             // Whether there is none or it is for others is nobody's business.
             Some(None) => Err(FetchError::NoStore.problem(source)),
@@ -246,46 +245,61 @@ pub enum Cause {
 }
 
 /// What the claims come to.
-pub struct Assessment<'a> {
+#[derive(Debug)]
+pub struct Assessment {
     /// Who gets the Secret.
-    pub shares: Shares<'a>,
+    pub shares: Shares,
     /// Claims that are not allowed, and why.
-    pub refused: Vec<(Claim<'a>, Problem)>,
+    pub refused: Vec<(Claim, Problem)>,
     /// Claims that are served, with something to tell.
-    pub warned: Vec<(Claim<'a>, Problem)>,
+    pub warned: Vec<(Claim, Problem)>,
     /// What the Secret is, or would be, made for.
     pub request: String,
-    /// Why the provider is to be asked; nothing if it is not.
-    pub cause: Option<Cause>,
     /// When to look again even if nothing happens.
     pub look_again: Option<Duration>,
+    /// When it is time to ask again although nothing has happened.
+    refresh: Option<Beat>,
 }
 
-impl Assessment<'_> {
+impl Assessment {
+    /// Why the provider is to be asked; nothing if it is not.
+    pub fn cause(&self, situation: &Situation, settings: &Settings) -> Option<Cause> {
+        match self.shares.winners.is_empty() {
+            true => None,
+            false => cause(situation, settings, self),
+        }
+    }
+
+    /// Whether the provider was asked just this, and failed.
+    pub fn is_failing(&self, record: &Record) -> bool {
+        record.failing_since.is_some() && record.request.as_deref() == Some(&self.request)
+    }
+
     /// Whether somebody changed a live Secret of ours since we wrote it.
     pub fn is_touched(&self, live: &Meta) -> bool {
         standing(live, &self.request, first_path(&self.shares)) == Standing::Touched
     }
 }
 
-fn first_path<'a>(shares: &Shares<'a>) -> &'a str {
+fn first_path(shares: &Shares) -> &str {
     let first = shares.winners.first();
     first.map_or("", |winner| winner.request.source.path.as_str())
 }
 
-/// Judges the claims and says whether a provider has to be asked.
-pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'a> {
+/// Judges the claims.
+pub fn assess(situation: &Situation, settings: &Settings) -> Assessment {
     let (mut allowed, mut refused, mut warned) = (Vec::new(), Vec::new(), Vec::new());
     for claim in claims(&situation.pods, situation.secret.name()) {
         match situation.judge(&claim) {
             Ok(allowance) => {
                 if allowance.audited {
-                    warned.push((claim, claim.denied(AUDITED)));
+                    warned.push((claim.clone(), claim.denied(AUDITED)));
                 }
                 allowed.push(claim);
             }
             Err(problem) if problem.reason == Reason::PolicyDenied => {
-                refused.push((claim, claim.denied(&problem.text)));
+                let problem = claim.denied(&problem.text);
+                refused.push((claim, problem));
             }
             Err(problem) => refused.push((claim, problem)),
         }
@@ -305,11 +319,8 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
     let request = request_state(&shares.winners, &forced, &situation.stores);
     let refresh = interval(situation, &shares, settings)
         .map(|interval| Beat::new(interval, &situation.secret.to_string()));
-    let cause = (!shares.winners.is_empty())
-        .then(|| cause(situation, settings, &shares, &request, refresh.as_ref()))
-        .flatten();
     let waits = [
-        refresh.map(|beat| beat.next(situation.looked)),
+        refresh.as_ref().map(|beat| beat.next(situation.looked)),
         situation.lease_due(),
         situation.record.retry_at,
     ];
@@ -324,23 +335,17 @@ pub fn assess<'a>(situation: &'a Situation, settings: &Settings) -> Assessment<'
         refused,
         warned,
         request,
-        cause,
+        refresh,
     }
 }
 
-fn cause(
-    situation: &Situation,
-    settings: &Settings,
-    shares: &Shares<'_>,
-    request: &str,
-    refresh: Option<&Beat>,
-) -> Option<Cause> {
-    let record = &situation.record;
-    let same_request = record.request.as_deref() == Some(request);
+fn cause(situation: &Situation, settings: &Settings, assessment: &Assessment) -> Option<Cause> {
+    let (record, shares, request) = (&situation.record, &assessment.shares, &assessment.request);
+    let same_request = record.request.as_ref() == Some(request);
     if situation.news != record.heeded && !matches!(situation.live, Live::Foreign(_)) {
         return Some(Cause::Push);
     }
-    if record.failures > 0 && same_request {
+    if assessment.is_failing(record) {
         return record
             .retry_at
             .filter(|at| *at <= situation.looked)
@@ -385,12 +390,14 @@ fn cause(
         return Some(Cause::NewPod);
     }
     let last = record.asked.unwrap_or(record.since);
-    refresh
+    assessment
+        .refresh
+        .as_ref()
         .filter(|beat| beat.last(situation.looked) > last)
         .map(|_| Cause::Refresh)
 }
 
-fn is_forced(shares: &Shares<'_>) -> bool {
+fn is_forced(shares: &Shares) -> bool {
     shares.served.iter().any(|claim| claim.pod.asks.force.is_some())
 }
 
@@ -399,7 +406,7 @@ fn before(at: Timestamp, span: SignedDuration) -> Timestamp {
 }
 
 /// The shortest interval that a winner asks for, or else the admin's; never shorter than policies let it be.
-fn interval(situation: &Situation, shares: &Shares<'_>, settings: &Settings) -> Option<Duration> {
+fn interval(situation: &Situation, shares: &Shares, settings: &Settings) -> Option<Duration> {
     let asked = shares.winners.iter().filter_map(|winner| winner.request.refresh);
     let floors = shares.winners.iter().filter_map(|winner| {
         let allowance = situation.judge(winner).ok()?;

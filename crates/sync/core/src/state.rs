@@ -48,7 +48,7 @@ pub fn mark(value: &str) -> Mark {
 }
 
 /// Which request a Secret was made for: everything that a new write could depend on, but the content.
-pub fn request_state(winners: &[Claim<'_>], forced: &[&str], stores: &Stores) -> String {
+pub fn request_state(winners: &[Claim], forced: &[&str], stores: &Stores) -> String {
     let what: Vec<_> = winners
         .iter()
         .map(|claim| {

@@ -125,13 +125,18 @@ async fn a_node_that_falls_silent_is_noticed_and_its_agent_keeps_serving() -> Re
     device(&stage.sandbox, "pico", pico()).await?;
     is_impatient(&stage, "pico-pool").await?;
     let said = report("pico", &[token(SERIAL)]);
-    node(&stage.sandbox, "pico", "silent", &said).await?;
+    let first = node(&stage.sandbox, "pico", "silent", &said).await?;
     let second = node(&stage.sandbox, "pico", "node-2", &report("pico", &[token("f77")])).await?;
-    // The agent of the first node serves; the second node goes on reporting.
+    let reporting = Node::reports(&stage, &first, SERIAL);
     let _reporting = Node::reports(&stage, &second, "f77");
     stage.there::<Deployment>(AGENT).await?;
     let silent = Silent::runs(&stage, AGENT).await?;
     serves(&stage, AGENT, &silent.pod).await?;
+    stage
+        .pool("pico-pool", |status| status.served_devices == Some(1))
+        .await?;
+    // The agent of the first node serves while the node falls silent; the second node goes on reporting.
+    drop(reporting);
     let status = stage
         .pool("pico-pool", |status| {
             let fresh: Vec<_> = status.reporting_pods.iter().map(|pod| pod.fresh).collect();

@@ -90,6 +90,45 @@ async fn an_error_of_the_user_is_told_and_waits_for_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_that_the_plan_tells_is_counted_and_tried_again_when_it_says() {
+    let mut stage = Stage::new();
+    stage.add(&["failing"]);
+    let _run = stage.run();
+    let failed = |count| {
+        format!(
+            r#"reconcile_errors_total{{controller="puppet",class="transient",reason="NoSuchThing"}} {count}"#
+        )
+    };
+    seconds(6).await;
+    assert_eq!((stage.looks(), stage.queue.depths().failing), (1, 1));
+    stage.assert_metric(&failed(1));
+    stage.assert_metric("events_waiting 1");
+    seconds(2).await;
+    assert_eq!(stage.looks(), 2, "neither sooner nor later than the plan said");
+    stage.assert_metric(&failed(2));
+    // What is looked at before it is time does not count, and keeps its backoff.
+    stage.add(&["failing"]);
+    seconds(2).await;
+    assert_eq!((stage.looks(), stage.queue.depths().failing), (3, 1));
+    stage.assert_metric(&failed(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_whose_note_is_refused_keeps_the_wait_of_its_plan() {
+    let mut stage = Stage::new();
+    fill(&stage);
+    stage.add(&["failing"]);
+    let _run = stage.run();
+    seconds(1).await;
+    stage.assert_metric(
+        r#"reconcile_errors_total{controller="puppet",class="transient",reason="NoSuchThing"} 1"#,
+    );
+    assert!(!stage.metrics.encode().contains(r#"reason="Untold""#));
+    seconds(2).await;
+    assert_eq!(stage.looks(), 2, "it looks again to tell");
+}
+
+#[tokio::test(start_paused = true)]
 async fn steps_and_outcomes_are_counted() {
     let mut stage = Stage::new();
     stage.add(&["write", "gone"]);

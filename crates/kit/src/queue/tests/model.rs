@@ -81,7 +81,7 @@ impl Model {
     }
 
     fn finish(&mut self, name: usize, outcome: Outcome, now: Instant) {
-        let lane = self.running.remove(&name).unwrap();
+        self.running.remove(&name).unwrap();
         match outcome {
             Outcome::Success { look_again } => {
                 self.trouble.remove(&name);
@@ -89,7 +89,11 @@ impl Model {
                     self.ask(name, lane).timers.push((now + wait, now + wait));
                 }
             }
-            Outcome::Failed { class, retry_after } => {
+            Outcome::Failed {
+                class,
+                retry_after,
+                retry_in,
+            } => {
                 let last = self.trouble.get(&name);
                 let same = last.filter(|last| (last.0 == Class::User) == (class == Class::User));
                 let earlier = same.map_or(0, |last| last.1);
@@ -97,10 +101,17 @@ impl Model {
                 let (soon, late) = (wait(0.0), wait(1.0));
                 self.trouble
                     .insert(name, (class, earlier + 1, (now + soon.hold, now + late.hold)));
-                self.ask(name, lane)
+                let retry = retry_in.map_or((soon.retry, late.retry), |wait| (wait, wait));
+                self.ask(name, Lane::Bulk)
                     .timers
-                    .push((now + soon.retry, now + late.retry));
+                    .push((now + retry.0, now + retry.1));
             }
+            Outcome::StillFailing { look_again } => match look_again {
+                Some(wait) => self.ask(name, Lane::Bulk).timers.push((now + wait, now + wait)),
+                // A key that nothing asks for is not kept.
+                None if !self.wishes.contains_key(&name) => drop(self.trouble.remove(&name)),
+                None => {}
+            },
         }
     }
 
@@ -137,11 +148,17 @@ fn millis(range: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let class = prop_oneof![Just(Class::Transient), Just(Class::User), Just(Class::Bug)];
-    let failed = (class, proptest::option::of(millis(0..9000)));
+    let wait = || proptest::option::of(millis(0..9000));
+    let failed = (class, wait(), wait());
     prop_oneof![
         proptest::option::of((millis(0..3000), lane()))
             .prop_map(|look_again| Outcome::Success { look_again }),
-        failed.prop_map(|(class, retry_after)| Outcome::Failed { class, retry_after }),
+        failed.prop_map(|(class, retry_after, retry_in)| Outcome::Failed {
+            class,
+            retry_after,
+            retry_in
+        }),
+        wait().prop_map(|look_again| Outcome::StillFailing { look_again }),
     ]
 }
 

@@ -225,6 +225,7 @@ fn not_even_an_event_comes_before_the_time_that_the_server_asked_for() {
         Outcome::Failed {
             class: Class::Transient,
             retry_after,
+            retry_in: None,
         },
     );
     assert_eq!(story.add("a", Lane::Urgent).wait(39_999).take(), None);

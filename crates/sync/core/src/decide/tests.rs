@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 use serde_json::json;
+use trustplane_plan::Class;
 
 use super::world::*;
 use super::*;
@@ -176,7 +177,7 @@ fn an_outage_leaves_the_secret_and_is_told_once() {
     // When it ends, nothing has to be said.
     world.answer = Ok(r#"{"user":"u","password":"p"}"#);
     assert_eq!(world.look(second), [""; 0]);
-    assert_eq!(world.record.failures, 0);
+    assert_eq!((world.failures, world.record.failing_since), (0, None));
 }
 
 #[test]
@@ -228,15 +229,12 @@ fn retries_wait_longer_each_time_up_to_their_limit() {
     let mut second = 1;
     let mut waits = Vec::new();
     for _ in 0..8 {
-        let plan = world.plan(second);
-        for step in plan.steps {
-            if let Step::Call(Action::Remember(_, record)) = step {
-                world.record = *record;
-            }
-        }
-        let wait = plan.look_again.unwrap().as_secs_f64();
-        waits.push(wait);
-        second += wait.ceil() as i64;
+        world.look(second);
+        let wait = world.record.retry_at.unwrap().duration_since(at(second));
+        waits.push(wait.as_secs_f64());
+        // A look that comes before it is time asks nobody, and changes nothing of the wait.
+        world.look(second + 1);
+        second += wait.as_secs_f64().ceil() as i64;
     }
     assert!(waits.iter().all(|wait| (4.0..=54.0).contains(wait)), "{waits:?}");
     assert!(waits[7] > 30.0, "{waits:?}");
@@ -248,8 +246,15 @@ fn in_an_outage_all_who_want_a_path_come_back_together() {
     let back = |second: i64, failures: u32| {
         let mut world = World::new(vec![pod("a", 0, "")]);
         world.answer = Err(FetchError::Unavailable { what: "x".to_owned() });
-        world.record.failures = failures;
-        let wait = world.plan(second).look_again.unwrap();
+        world.failures = failures;
+        let Ending::Failed(failure) = world.plan(second).ending else {
+            panic!("it cannot be fetched");
+        };
+        assert_eq!(
+            (failure.class, failure.reason),
+            (Class::Transient, "SecretFetchFailed")
+        );
+        let wait = failure.retry_in.unwrap();
         assert!(wait <= OUTAGE + Duration::from_secs(2), "{wait:?}");
         (at(second) + wait).as_millisecond()
     };

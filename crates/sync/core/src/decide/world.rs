@@ -11,7 +11,7 @@ use crate::fetch::Lease;
 use crate::grammar;
 use crate::pod::{Asks, Pod};
 use crate::policy::Rules;
-use crate::situation::{Nature, Stores, Stranger};
+use crate::situation::{Nature, Stores, Stranger, assess};
 
 pub(super) const MANAGER: &str = "trustplane-sync";
 
@@ -51,6 +51,8 @@ pub(super) struct World {
     pub pods: Vec<Pod>,
     pub live: Live,
     pub record: Record,
+    /// How often in a row it has failed.
+    pub failures: u32,
     pub answer: Result<&'static str, FetchError>,
     pub inherited: Option<Inherited>,
     pub settings: Settings,
@@ -74,6 +76,7 @@ impl World {
             pods,
             live: Live::Absent,
             record: Record::new(at(0)),
+            failures: 0,
             answer: Ok(r#"{"user":"u","password":"p"}"#),
             inherited: None,
             settings: settings(),
@@ -92,20 +95,25 @@ impl World {
     /// Looks once; gives the steps other than what is only remembered.
     pub fn look(&mut self, second: i64) -> Vec<String> {
         let plan = self.plan(second);
+        self.failures = match plan.ending {
+            Ending::Done => 0,
+            Ending::Failed(_) => self.failures + 1,
+            Ending::StillFailing => self.failures,
+        };
         let mut shown = Vec::new();
         for step in plan.steps {
             let text = step.to_string();
             match step {
-                Step::Call(Action::Remember(_, record)) => self.record = *record,
+                Step::Remember(Action::Remember(_, record)) => self.record = *record,
                 Step::Call(Action::Inherit(_, _)) => shown.push("inherit".to_owned()),
                 Step::Call(Action::Placed(_)) => self.record.placed = true,
-                Step::Call(Action::Owe(_, owed)) => self.record.owed.extend(owed),
+                Step::Remember(Action::Owe(_, owed)) => self.record.owed.extend(owed),
                 Step::TellOnce(_, _) if self.deaf => shown.push(format!("refused: {text}")),
                 Step::TellOnce(_, Action::Told { id, at, .. }) => {
                     self.record.note_told(id, at);
                     shown.push(text);
                 }
-                Step::Call(Action::Forget(_)) => self.record = Record::new(at(second)),
+                Step::Remember(Action::Forget(_)) => self.record = Record::new(at(second)),
                 Step::Apply(apply) => {
                     self.apply(&apply);
                     shown.push(text);
@@ -123,9 +131,10 @@ impl World {
     pub fn plan(&mut self, second: i64) -> Plan<Action> {
         let situation = Situation {
             secret: ObjectRef::new(Some("shop"), "db"),
-            pods: self.pods.clone(),
+            pods: self.pods.iter().cloned().map(Arc::new).collect(),
             live: self.live.clone(),
             record: self.record.clone(),
+            failures: self.failures,
             rules: self.rules.clone(),
             stores: self.stores.clone(),
             news: self.news,
@@ -133,8 +142,9 @@ impl World {
             looked: at(second),
         };
         let assessment = assess(&situation, &self.settings);
+        let cause = assessment.cause(&situation, &self.settings);
         let mut answers = BTreeMap::new();
-        if assessment.cause.is_some() {
+        if cause.is_some() {
             self.asked += 1;
             for claim in &assessment.shares.winners {
                 let answer = self.answer.clone().map(|text| {
@@ -153,6 +163,8 @@ impl World {
         }
         let input = Input {
             situation,
+            assessment,
+            cause,
             answers,
             inherited: self.inherited.clone(),
         };

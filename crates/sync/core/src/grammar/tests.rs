@@ -13,7 +13,7 @@ fn read(text: &str) -> Annotation {
     parse(text, &PROVIDERS).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
-fn one(text: &str) -> Request {
+fn one(text: &str) -> Arc<Request> {
     let mut annotation = read(text);
     assert_eq!(
         (annotation.requests.len(), annotation.warnings.len()),

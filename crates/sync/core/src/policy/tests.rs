@@ -18,7 +18,7 @@ fn labels(labels: &[(&str, &str)]) -> Labels {
         .collect()
 }
 
-fn request(text: &str) -> Request {
+fn request(text: &str) -> Arc<Request> {
     let usual = "{provider: aws, path: team/db, secretName: db}";
     let text = format!("{{defaults: {usual}, secrets: [{{{text}}}]}}");
     let annotation = grammar::parse(&text, &["aws", "vault", ARN_PROVIDER]);
@@ -414,7 +414,7 @@ fn any_account() -> impl Strategy<Value = Option<&'static str>> {
     prop::sample::select(vec![None, Some("web"), Some("api")])
 }
 
-fn any_request() -> impl Strategy<Value = Request> {
+fn any_request() -> impl Strategy<Value = Arc<Request>> {
     let path = prop::sample::select(vec!["team/db", "web/db", "x/y", "flat"]);
     let keys = prop::sample::select(vec![
         "",

@@ -1,10 +1,12 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::grammar;
 use crate::request::Request;
 
-fn request(lines: &str) -> Request {
+fn request(lines: &str) -> Arc<Request> {
     let text = format!("provider: mock\npath: a\nsecretName: s\n{lines}");
     grammar::parse(&text, &["mock"])
         .unwrap()
