@@ -9,9 +9,8 @@
 //! It is not for talking to Kubernetes: `trustplane-kit` does that.
 //!
 //! ```
-//! use trustplane_plan::{Apply, Expect, Kind, Manifest, Plan, Scope, Step};
-//!
-//! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+//! use trustplane_plan::kinds::CONFIG_MAP;
+//! use trustplane_plan::{Apply, Manifest, Plan, Step};
 //!
 //! let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
 //!     .with("data", serde_json::json!({ "hello": "world" }));
@@ -28,6 +27,7 @@ mod deadline;
 mod fields;
 mod fingerprint;
 mod kind;
+pub mod kinds;
 mod manifest;
 mod meta;
 mod note;

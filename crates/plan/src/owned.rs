@@ -66,9 +66,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Conflicts, Keep, Mark, Never, Scope};
-
-    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    use crate::kinds::CONFIG_MAP;
+    use crate::{Conflicts, Keep, Mark, Never};
 
     fn live(name: &str, label: &str, owner: &str) -> (Kind, Meta) {
         let body = json!({"metadata": {

@@ -11,11 +11,12 @@ use trustplane_kit::apply::WriteError;
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::read::read_object;
 use trustplane_kit::watch::{Store, Watched};
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     Class, Classified, Fingerprinter, Kind, Meta, Never, Note, ObjectRef, Plan, Severity, Target,
 };
 
-use crate::api::{MIRROR, MirrorSpec, SECRET};
+use crate::api::{MIRROR, MirrorSpec};
 use crate::decide::{Input, decide};
 
 /// The field manager of the sample.

@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use strum::IntoStaticStr;
 use trustplane_plan::condition::READY;
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
     Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
 };
 
-use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE, SECRET};
+use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE};
 
 /// Everything that a decision about a mirror rests on. It has no `Debug` form: it holds the values of a Secret.
 pub struct Input {

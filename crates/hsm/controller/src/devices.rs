@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_hsm_core::decide::{DeviceInput, decide_device};
-use trustplane_hsm_core::objects::{DAEMON_SET, discovery_name, is_for, pool_name};
+use trustplane_hsm_core::objects::{discovery_name, is_for, pool_name};
 use trustplane_kit::controller::{Controller, Fault, Look};
+use trustplane_plan::kinds::DAEMON_SET;
 use trustplane_plan::{Classified, Fingerprinter, Never, Note, ObjectRef, Plan, Severity, Target};
 
 use crate::error::HsmError;

@@ -12,15 +12,15 @@ use trustplane_api::hsm::{DEVICE, POOL};
 use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
 use trustplane_hsm_core::device::{Faults, read};
-use trustplane_hsm_core::objects::{
-    AGENT, APP_LABEL, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING,
-    SECRET, SERVICE_ACCOUNT, is_for, label_value, mark,
-};
+use trustplane_hsm_core::objects::{AGENT, APP_LABEL, DEVICE_NAMESPACE_LABEL, is_for, label_value, mark};
 use trustplane_hsm_core::pool::{Claim, Hearing, awaited, concerns, device_names, grace_period};
 use trustplane_hsm_core::rules::Rules;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::manager::Workbench;
 use trustplane_kit::watch::{Metadata, Slim, Store, Subscription, WatchSpec, Watched};
+use trustplane_plan::kinds::{
+    CONFIG_MAP, DAEMON_SET, DEPLOYMENT, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
+};
 use trustplane_plan::{Keep, Kind, Meta, ObjectRef};
 
 use crate::error::HsmError;

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, PATH_LABEL, SERIAL_LABEL};
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{Manifest, ObjectRef, Owner};
 
 use crate::decide::PoolView;
 use crate::device::{Device, Fixed, Opening, Search};
-use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
+use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, agent_name, label_value};
 use crate::pool::info;
 use crate::rules::Rules;
 use crate::usb::access::Access;

@@ -9,13 +9,14 @@ use trustplane_kit::apply::Writer;
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
 use trustplane_kit::rights::Place;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{MAX_NOTE, Meta, Note, Severity};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, Select, eventually};
 
-use crate::write_rig::{CONFIG_MAP, Rig, clients};
+use crate::write_rig::{Rig, clients};
 
 const CONTROLLER: &str = "trustplane.io/test";
 

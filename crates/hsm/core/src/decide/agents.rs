@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::record::{AgentPhase, OFFICER, Outcome, Record};
+use trustplane_plan::kinds::{CONFIG_MAP, DEPLOYMENT, ROLE, ROLE_BINDING, SECRET};
 use trustplane_plan::{
     Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
     Plan, Severity, Step, Target, converge_set,
@@ -22,8 +23,8 @@ use crate::agents::{Agent, agents, is_trusted};
 use crate::consent::Consent;
 use crate::device::Device;
 use crate::objects::{
-    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, ROLE, ROLE_BINDING, SECRET, agent_of_record_key,
-    away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name, tls_secret_name,
+    DEVICE_NAMESPACE_LABEL, agent_of_record_key, away_name, is_for, mark, ownership, record_key_secret_name,
+    so_pin_secret_name, tls_secret_name,
 };
 use crate::pool::{SOON, grace_period};
 use crate::rules::Rules;

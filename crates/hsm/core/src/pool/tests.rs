@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trustplane_api::hsm::record::{AgentPhase, AgentState, Record};
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolSpec, HsmPoolStatus};
+use trustplane_plan::kinds::DAEMON_SET;
 use trustplane_plan::{Owner, Plan, Step};
 
 use super::{DaemonSetView, PodView, PoolDevice, Silence, device_names, grace_period};
 use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_meta, pool_view, rules, view};
 use crate::decide::{AgentPod, DeviceInput, PoolInput, PoolView, decide_device, decide_pool};
 use crate::discovery_set::labels;
-use crate::objects::DAEMON_SET;
 use crate::usb::report::Cadence;
 
 mod consents;

@@ -1,10 +1,11 @@
 //! Where the Deployment of an agent is made: never beside a pod that may still have the token.
 
+use trustplane_plan::kinds::DEPLOYMENT;
 use trustplane_plan::{Delete, Manifest, Meta, ObjectRef, Severity, Step};
 
 use super::{Round, shown};
 use crate::agents::Agent;
-use crate::objects::{DEPLOYMENT, NODE_ANNOTATION, mark};
+use crate::objects::{NODE_ANNOTATION, mark};
 use crate::pool::bounded;
 
 impl Round<'_> {

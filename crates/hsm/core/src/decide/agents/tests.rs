@@ -6,11 +6,11 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use trustplane_api::hsm::record::TokenIdentity;
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolStatus};
+use trustplane_plan::kinds::SERVICE_ACCOUNT;
 
 use super::*;
 use crate::decide::ENDS;
 use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_view, rules, spec, steps, view};
-use crate::objects::SERVICE_ACCOUNT;
 use crate::pool::info;
 
 mod consents;

@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolStatus};
+use trustplane_plan::kinds::DAEMON_SET;
 
 use super::*;
 use crate::decide::world::{Cluster, fingerprinter, meta, pico, pool_view, rules, soft, spec, steps, view};
-use crate::objects::DAEMON_SET;
 use crate::usb::Selection;
 
 fn input(spec: &HsmDeviceSpec) -> DeviceInput {
