@@ -51,10 +51,7 @@ fn prune<'a>(
     ownership: &'a Ownership,
 ) -> impl Iterator<Item = Delete> + 'a {
     set.live.iter().filter_map(move |(kind, meta)| {
-        let target = Target {
-            kind: kind.clone(),
-            object: meta.object.clone(),
-        };
+        let target = meta.target(kind);
         let ours =
             ownership.mark.is_on(meta) && meta.owners.iter().any(|o| o.controller && o.uid == set.owner);
         Delete::seen(kind, meta).filter(|_| ours && !wanted.contains(&target))

@@ -10,7 +10,7 @@ use trustplane_plan::condition::READY;
 use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
-    Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
+    Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, converge_set,
 };
 
 use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE};
@@ -164,14 +164,10 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
             .try_into()
             .unwrap_or(i64::MAX);
     }
-    let about = Target {
-        kind: MIRROR,
-        object: input.mirror.object.clone(),
-    };
     // Texts and numbers always have a JSON form.
     let wish = serde_json::to_value(&status).unwrap_or_default();
     plan.steps.extend(Status::step(
-        about.clone(),
+        input.mirror.target(&MIRROR),
         &input.mirror.uid,
         &input.status,
         wish,
@@ -181,7 +177,7 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
         .get(READY)
         .is_none_or(|last| last.reason != reason);
     if news {
-        let note = Note::new(about, &input.mirror.uid, severity, reason, "Mirror", &message);
+        let note = Note::about(&MIRROR, &input.mirror, severity, reason, "Mirror", &message);
         plan.push(Step::Tell(note));
     }
 }

@@ -9,7 +9,7 @@ use trustplane_hsm_core::objects::discovery_name;
 use trustplane_hsm_core::pool::{DaemonSetView, PodView, PoolDevice};
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Watched;
-use trustplane_plan::{Classified, Never, Note, ObjectRef, Plan, Severity, Target};
+use trustplane_plan::{Never, Note, ObjectRef, Plan};
 
 use crate::error::HsmError;
 use crate::seen::SeenPod;
@@ -76,20 +76,7 @@ impl Controller for Pools {
         let Some(pool) = self.world.pools.get(key) else {
             return Vec::new();
         };
-        let about = Target {
-            kind: POOL,
-            object: key.clone(),
-        };
-        let (severity, text) = (Severity::Warning, fault.to_string());
-        let note = Note::new(
-            about,
-            &pool.meta.uid,
-            severity,
-            fault.reason(),
-            "Aggregate",
-            &text,
-        );
-        vec![note]
+        vec![Note::of_error(&POOL, &pool.meta, fault, "Aggregate")]
     }
 }
 

@@ -208,10 +208,7 @@ fn plan(kind: Kind, ours: &[String], input: &Input) -> Plan<Announcement> {
     let mut plan = Plan::default();
     if !input.meta.is_terminating() && !entries.is_empty() {
         plan.push(Step::Call(Announcement {
-            target: Target {
-                kind,
-                object: input.meta.object.clone(),
-            },
+            target: input.meta.target(&kind),
             uid: input.meta.uid.clone(),
             resource_version: input.meta.resource_version.clone(),
             entries,

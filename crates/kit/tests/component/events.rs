@@ -36,8 +36,7 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
 }
 
 fn note(rig: &Rig, about: &Meta, text: &str) -> Note {
-    let target = rig.target(CONFIG_MAP, about.object.name());
-    Note::new(target, &about.uid, Severity::Warning, "TokenLost", "Sync", text)
+    Note::about(&CONFIG_MAP, about, Severity::Warning, "TokenLost", "Sync", text)
 }
 
 /// A process that tells these notes and ends.

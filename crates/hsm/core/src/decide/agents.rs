@@ -225,10 +225,7 @@ impl Round<'_> {
             .iter()
             .filter(|(kind, live)| live.object.name() == name && is_away(input, kind, live));
         for (kind, live) in rights {
-            self.done.insert(Target {
-                kind: kind.clone(),
-                object: live.object.clone(),
-            });
+            self.done.insert(live.target(kind));
             self.plan.steps.extend(Delete::seen(kind, live).map(Step::Delete));
         }
     }
@@ -311,29 +308,18 @@ impl Round<'_> {
         ];
         let named = |live: &Meta| names.iter().any(|name| live.object.name() == name);
         let live = self.input.live.iter().filter(|(_, live)| named(live));
-        let targets = live.map(|(kind, live)| Target {
-            kind: kind.clone(),
-            object: live.object.clone(),
-        });
+        let targets = live.map(|(kind, live)| live.target(kind));
         self.done.extend(targets.collect::<Vec<_>>());
     }
 
     fn tell(&mut self, severity: Severity, reason: &'static str, text: &str) {
         let meta = &self.view.meta;
-        let about = Target {
-            kind: DEVICE,
-            object: meta.object.clone(),
-        };
-        let note = Note::new(about, &meta.uid, severity, reason, "Serve", text);
+        let note = Note::about(&DEVICE, meta, severity, reason, "Serve", text);
         self.plan.push(Step::Tell(note));
     }
 
     /// Whether a live object may be removed if nobody wishes it.
     fn is_loose(&self, kind: &Kind, live: &Meta) -> bool {
-        let target = Target {
-            kind: kind.clone(),
-            object: live.object.clone(),
-        };
         let name = live.object.name();
         let is_so_pin = *kind == SECRET && name.ends_with("-so-pin");
         // Without its key a record says nothing: they go together.
@@ -342,7 +328,7 @@ impl Round<'_> {
             false => (*kind == CONFIG_MAP).then_some(name),
         };
         let is_empty = |agent: &str| self.input.records.get(agent) == Some(&Record::default());
-        !self.done.contains(&target) && !is_so_pin && record.is_none_or(is_empty)
+        !self.done.contains(&live.target(kind)) && !is_so_pin && record.is_none_or(is_empty)
     }
 
     fn end(mut self) -> Plan<AgentAction> {

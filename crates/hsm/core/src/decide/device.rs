@@ -138,13 +138,9 @@ fn grace(input: &DeviceInput) -> Duration {
 
 /// Notes are told again with every look; equal ones become one event.
 fn tell(device: &Meta, reason: &'static str, text: &str) -> Step {
-    let about = Target {
-        kind: DEVICE,
-        object: device.object.clone(),
-    };
-    Step::Tell(Note::new(
-        about,
-        &device.uid,
+    Step::Tell(Note::about(
+        &DEVICE,
+        device,
         Severity::Warning,
         reason,
         "Serve",

@@ -11,7 +11,7 @@ use serde_json::Value;
 use trustplane_api::hsm::record::{AgentPhase, Record};
 use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
 use trustplane_plan::{
-    ConditionStatus, Conditions, Deadline, Meta, Note, ObjectRef, Plan, Severity, Status, Step, Target,
+    ConditionStatus, Conditions, Deadline, Meta, Note, ObjectRef, Plan, Severity, Status, Step,
 };
 
 use super::AgentPod;
@@ -178,10 +178,7 @@ impl Round<'_> {
             return;
         }
         status.last_aggregation_time = Some(whole_second(self.now));
-        let target = Target {
-            kind: POOL,
-            object: self.input.pool.object.clone(),
-        };
+        let target = self.input.pool.target(&POOL);
         // Texts, numbers and times always have a JSON form.
         let wish = serde_json::to_value(&status).unwrap_or_default();
         // The status is also the memory: one that has changed since is not written over.
@@ -346,11 +343,7 @@ fn event(phase: AgentPhase) -> Option<(Severity, &'static str)> {
 
 fn note(device: &PoolDevice, severity: Severity, reason: &'static str, text: &str) -> Note {
     let meta = &device.device.meta;
-    let about = Target {
-        kind: DEVICE,
-        object: meta.object.clone(),
-    };
-    Note::new(about, &meta.uid, severity, reason, "Aggregate", text)
+    Note::about(&DEVICE, meta, severity, reason, "Aggregate", text)
 }
 
 fn count(n: usize) -> i32 {
