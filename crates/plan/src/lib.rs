@@ -45,9 +45,12 @@ pub use kind::{Kind, ObjectRef, Scope, Target, path_part};
 pub use manifest::Manifest;
 pub use meta::{Keep, Meta, MetaError, Owner};
 pub use note::{MAX_NOTE, Note, Severity};
-pub use owned::{OwnedSet, converge_set};
+pub use owned::{OwnedBy, OwnedSet, converge_set};
 pub use steps::{Apply, Conflicts, Delete, Expect, Finalizer, Never, Plan, Propagation, Status, Step};
 pub use value::Value;
 
 /// The annotation that holds the fingerprint of what we last applied. See [`Fingerprinter`].
 pub const FINGERPRINT: &str = "trustplane.io/fingerprint";
+
+/// The label that holds the uid of an object's owner, where the object cannot refer to its owner. See [`OwnedBy::Label`].
+pub const OWNER_UID: &str = "trustplane.io/owner-uid";

@@ -10,7 +10,7 @@ use trustplane_plan::condition::READY;
 use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
-    Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, converge_set,
+    Note, OwnedBy, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, converge_set,
 };
 
 use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE};
@@ -198,7 +198,7 @@ fn owned(input: &Input) -> OwnedSet<'_> {
     OwnedSet {
         live: &input.live,
         complete: input.complete,
-        owner: &input.mirror.uid,
+        owner: OwnedBy::Reference(&input.mirror.uid),
     }
 }
 

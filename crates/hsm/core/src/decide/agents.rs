@@ -10,8 +10,8 @@ use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::record::{AgentPhase, OFFICER, Outcome, Record};
 use trustplane_plan::kinds::{CONFIG_MAP, DEPLOYMENT, ROLE, ROLE_BINDING, SECRET};
 use trustplane_plan::{
-    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
-    Plan, Severity, Step, Target, converge_set,
+    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedBy, OwnedSet,
+    Owner, Plan, Severity, Step, Target, converge_set,
 };
 
 pub use action::AgentAction;
@@ -349,7 +349,7 @@ impl Round<'_> {
         let set = OwnedSet {
             live: &live,
             complete,
-            owner: &self.view.meta.uid,
+            owner: OwnedBy::Reference(&self.view.meta.uid),
         };
         let wishes = std::mem::take(&mut self.wishes);
         let (steps, held_up) = converge_set(wishes, set, &ownership(), self.desk.fingerprinter);

@@ -6,8 +6,8 @@ use serde_json::json;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, TEST_MODE_ANNOTATION};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, POOL};
 use trustplane_plan::{
-    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedSet, Owner, Plan, Severity, Step,
-    Target, converge, converge_set,
+    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedBy, OwnedSet, Owner, Plan, Severity,
+    Step, Target, converge, converge_set,
 };
 
 use super::{DeviceView, PoolView};
@@ -95,7 +95,7 @@ fn daemon_set(
     let set = OwnedSet {
         live: &input.live,
         complete: input.complete,
-        owner: &meta.uid,
+        owner: OwnedBy::Reference(&meta.uid),
     };
     let (steps, held_up) = converge_set(wish.into_iter().collect(), set, &ownership(), fingerprinter);
     plan.steps.extend(steps);
