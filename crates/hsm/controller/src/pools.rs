@@ -12,7 +12,7 @@ use trustplane_kit::watch::Watched;
 use trustplane_plan::{Never, Note, ObjectRef, Plan};
 
 use crate::error::HsmError;
-use crate::seen::SeenPod;
+use crate::seen::{SeenPod, Unreadable};
 use crate::world::{World, devices_of_pool};
 
 /// Its field manager.
@@ -39,6 +39,8 @@ impl Controller for Pools {
             self.world.forget(key);
             return Ok(None);
         };
+        let status = pool.value.status.clone();
+        let status = status.map_err(|Unreadable| HsmError::Status(key.clone()))?;
         let wanted = devices_of_pool(&pool);
         let devices: Vec<_> = wanted.iter().filter_map(|device| self.device(device)).collect();
         let mut consents = BTreeMap::new();
@@ -50,7 +52,7 @@ impl Controller for Pools {
         Ok(Some(PoolInput {
             pool: pool.meta.clone(),
             spec: pool.value.spec.clone(),
-            status: pool.value.status.clone(),
+            status,
             claims: self.world.claims(&wanted),
             running: self.world.running(&pool),
             agent_pods: wanted

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::record::{AgentPhase, OFFICER, Outcome, Record};
 use trustplane_plan::kinds::{CONFIG_MAP, DEPLOYMENT, ROLE, ROLE_BINDING, SECRET};
 use trustplane_plan::{
@@ -203,7 +204,7 @@ impl Round<'_> {
                 "{taken} belongs to another HSMDevice, so the token {} has no agent",
                 shown(&agent.serial)
             );
-            self.tell(Severity::Warning, "AgentTaken", &text);
+            self.tell(Severity::Warning, event::AGENT_TAKEN, &text);
             self.keep_all(&agent.name);
             return;
         }
@@ -262,7 +263,7 @@ impl Round<'_> {
                 "Secret {so_pin} is gone, and the token {} may have its SO-PIN: no other one is made; restore it from a copy",
                 shown(&agent.serial)
             );
-            self.tell(Severity::Warning, "SoPinLost", &text);
+            self.tell(Severity::Warning, event::SO_PIN_LOST, &text);
         } else if self.wants_so_pin(&agent.name) {
             self.plan.push(Step::Call(self.desk.so_pin(name)));
         }
@@ -364,7 +365,7 @@ impl Round<'_> {
         for (target, why) in held_up {
             if matches!(why, Convergence::Foreign { .. }) {
                 let text = format!("{target} belongs to somebody else");
-                self.tell(Severity::Warning, "AgentTaken", &text);
+                self.tell(Severity::Warning, event::AGENT_TAKEN, &text);
             }
         }
         self.plan

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, TEST_MODE_ANNOTATION};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, POOL};
 use trustplane_plan::{
@@ -71,7 +72,7 @@ fn pool(plan: &mut Plan, input: &DeviceInput, owner: Owner, fingerprinter: &Fing
             // One that somebody made for it is as good as ours.
             if !live.is_some_and(is_for_it) {
                 let text = format!("the HSMPool {} is for another HSMDevice", pool_name(name));
-                plan.push(tell(&input.device.meta, "PoolTaken", &text));
+                plan.push(tell(&input.device.meta, event::POOL_TAKEN, &text));
             }
         }
         Convergence::Settled | Convergence::Terminating => {}
@@ -109,7 +110,7 @@ fn daemon_set(
                 .extend(Delete::seen(&target.kind, live).map(Step::Delete)),
             None => {
                 let text = format!("the DaemonSet {} belongs to somebody else", target.object.name());
-                plan.push(tell(meta, "DiscoveryTaken", &text));
+                plan.push(tell(meta, event::DISCOVERY_TAKEN, &text));
             }
         }
     }
