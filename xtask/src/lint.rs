@@ -2,6 +2,7 @@
 
 mod crypto;
 mod edges;
+mod kinds;
 mod limits;
 mod metrics;
 mod proofs;
@@ -34,6 +35,7 @@ pub fn run(_: Args) -> Result<()> {
     faults.extend(crypto::check()?);
     faults.extend(texts::check(&run::root())?);
     faults.extend(reads::check(&run::root())?);
+    faults.extend(kinds::check(&run::root())?);
     faults.extend(proofs::check(&run::root(), &metadata)?);
     faults.extend(metrics::check(&run::root())?);
     faults.extend(limits::check(&run::root())?);

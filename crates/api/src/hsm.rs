@@ -2,6 +2,7 @@
 //! Kubernetes. The kinds take the manifests of every generation of the HSM Secrets Operator.
 
 pub mod admission;
+pub mod conditions;
 #[cfg(test)]
 #[cfg(feature = "crd")]
 mod definition_tests;

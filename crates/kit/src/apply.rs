@@ -55,9 +55,8 @@ pub(crate) use written::{Effect, Journal, Written, note_update};
 /// # async fn example(client: kube::Client, metrics: trustplane_process::metrics::Metrics)
 /// # -> Result<(), trustplane_kit::apply::WriteError> {
 /// use trustplane_kit::apply::Writer;
-/// use trustplane_plan::{Apply, Kind, Manifest, Scope};
+/// use trustplane_plan::{Apply, Manifest, kinds::CONFIG_MAP};
 ///
-/// const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 /// let writer = Writer::new(client, "trustplane-greeter", &metrics);
 /// let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
 ///     .with("data", serde_json::json!({ "hello": "world" }));

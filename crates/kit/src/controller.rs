@@ -16,9 +16,8 @@
 //! use trustplane_kit::manager::Context;
 //! use trustplane_kit::queue::Lane;
 //! use trustplane_kit::watch::{Change, Metadata, Store, WatchSpec};
-//! use trustplane_plan::{Class, Classified, Keep, Kind, Meta, Never, ObjectRef, Plan, Scope};
-//!
-//! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+//! use trustplane_plan::kinds::CONFIG_MAP;
+//! use trustplane_plan::{Class, Classified, Keep, Meta, Never, ObjectRef, Plan};
 //!
 //! struct Greeter {
 //!     sources: Store<()>,

@@ -27,9 +27,7 @@ use crate::apply::{Attempt, Call, JSON, WriteError, is_absent, judge, path};
 ///
 /// use k8s_openapi::ByteString;
 /// use trustplane_kit::read::read_object;
-/// use trustplane_plan::{Kind, ObjectRef, Scope};
-///
-/// const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+/// use trustplane_plan::{ObjectRef, kinds::SECRET};
 ///
 /// /// The fields that are needed, and no others.
 /// #[derive(serde::Deserialize)]
@@ -94,7 +92,7 @@ fn decode<T: DeserializeOwned>(text: &str, target: &Target) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use trustplane_plan::Scope;
+    use trustplane_plan::kinds::SECRET;
 
     use super::*;
 
@@ -107,7 +105,7 @@ mod tests {
 
     fn read(text: &str) -> Option<usize> {
         let target = Target {
-            kind: Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced),
+            kind: SECRET,
             object: ObjectRef::new(Some("shop"), "db"),
         };
         decode::<Lenient>(text, &target).map(|found| found.data.len())

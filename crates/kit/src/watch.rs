@@ -9,11 +9,10 @@
 //!
 //! ```no_run
 //! use trustplane_kit::watch::{Change, Metadata, Tuning, WatchSpec, Watches};
-//! use trustplane_plan::{Keep, Kind, Scope};
+//! use trustplane_plan::{Keep, kinds::SECRET};
 //! use trustplane_process::metrics::Metrics;
 //!
 //! # async fn example(client: kube::Client) -> Option<()> {
-//! const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 //! let watches = Watches::new(client, Tuning::default(), &Metrics::new());
 //! // Metadata only: the API server never sends us a value.
 //! let mut secrets = watches.subscribe(WatchSpec::new(SECRET, Metadata(Keep::default())).labels("team=shop"));

@@ -123,9 +123,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Keep, Kind, Scope};
-
-    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+    use crate::Keep;
+    use crate::kinds::CONFIG_MAP;
 
     fn ownership() -> Ownership {
         Ownership {

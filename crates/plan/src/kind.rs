@@ -173,15 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
-    const ROLE: Kind = Kind::new(
-        "rbac.authorization.k8s.io",
-        "v1",
-        "ClusterRole",
-        "clusterroles",
-        Scope::Cluster,
-    );
+    use crate::kinds::{SECRET, VALIDATING_WEBHOOKS};
 
     #[test]
     fn paths_of_core_and_grouped_kinds() {
@@ -191,8 +183,8 @@ mod tests {
         );
         assert_eq!(SECRET.collection_path(None), "/api/v1/secrets");
         assert_eq!(
-            ROLE.object_path(&ObjectRef::new(None, "r")),
-            "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"
+            VALIDATING_WEBHOOKS.object_path(&ObjectRef::new(None, "w")),
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/w"
         );
     }
 
@@ -257,7 +249,10 @@ mod tests {
     #[test]
     fn an_empty_namespace_is_no_namespace() {
         assert_eq!(ObjectRef::new(Some(""), "n"), ObjectRef::new(None, "n"));
-        assert_eq!(ROLE.api_version(), "rbac.authorization.k8s.io/v1");
+        assert_eq!(
+            VALIDATING_WEBHOOKS.api_version(),
+            "admissionregistration.k8s.io/v1"
+        );
         assert_eq!(SECRET.api_version(), "v1");
     }
 }

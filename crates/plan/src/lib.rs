@@ -9,9 +9,8 @@
 //! It is not for talking to Kubernetes: `trustplane-kit` does that.
 //!
 //! ```
-//! use trustplane_plan::{Apply, Expect, Kind, Manifest, Plan, Scope, Step};
-//!
-//! const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+//! use trustplane_plan::kinds::CONFIG_MAP;
+//! use trustplane_plan::{Apply, Manifest, Plan, Step};
 //!
 //! let wish = Manifest::new(CONFIG_MAP, Some("shop"), "greeting")
 //!     .with("data", serde_json::json!({ "hello": "world" }));
@@ -28,6 +27,7 @@ mod deadline;
 mod fields;
 mod fingerprint;
 mod kind;
+pub mod kinds;
 mod manifest;
 mod meta;
 mod note;
@@ -45,7 +45,7 @@ pub use kind::{Kind, ObjectRef, Scope, Target, path_part};
 pub use manifest::Manifest;
 pub use meta::{Keep, Meta, MetaError, Owner};
 pub use note::{MAX_NOTE, Note, Severity};
-pub use owned::{OwnedSet, converge_set};
+pub use owned::{OwnedBy, OwnedSet, converge_set};
 pub use steps::{
     Apply, Conflicts, Delete, Ending, Expect, Failure, Finalizer, Never, Plan, Propagation, Status, Step,
 };
@@ -53,3 +53,6 @@ pub use value::Value;
 
 /// The annotation that holds the fingerprint of what we last applied. See [`Fingerprinter`].
 pub const FINGERPRINT: &str = "trustplane.io/fingerprint";
+
+/// The label that holds the uid of an object's owner, where the object cannot refer to its owner. See [`OwnedBy::Label`].
+pub const OWNER_UID: &str = "trustplane.io/owner-uid";

@@ -161,11 +161,10 @@ impl fmt::Debug for Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Scope;
+    use crate::kinds::SECRET;
 
     #[test]
     fn a_secret_never_shows_in_debug() {
-        const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
         let wish = Manifest::new(SECRET, Some("a"), "b")
             .with("data", json!({"password": "aHVudGVyMg=="}))
             .with("stringData", json!({"other": "hunter2"}));
@@ -180,7 +179,6 @@ mod tests {
 
     #[test]
     fn a_stamp_is_written_and_not_compared() {
-        const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
         let plain = Manifest::new(SECRET, Some("a"), "b");
         let stamped = plain.clone().stamp("at", "noon");
         assert_eq!(stamped.wish(), plain.wish());

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{FieldSet, Kind, ObjectRef, Scope};
+use crate::{FieldSet, Kind, ObjectRef, Scope, Target};
 
 /// An owner of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
@@ -170,6 +170,14 @@ impl Meta {
             deleted: raw.deletion_timestamp,
             fields,
         })
+    }
+
+    /// The object as the target of a step or a note.
+    pub fn target(&self, kind: &Kind) -> Target {
+        Target {
+            kind: kind.clone(),
+            object: self.object.clone(),
+        }
     }
 
     /// Whether somebody asked for its deletion.

@@ -1,6 +1,6 @@
 //! Notes to the user: what becomes an event on an object.
 
-use crate::Target;
+use crate::{Classified, Kind, Meta, Target};
 
 /// The longest text of a note, in bytes: what the API server takes for an event.
 pub const MAX_NOTE: usize = 1024;
@@ -51,6 +51,33 @@ impl Note {
             by: None,
             text: one_line(text),
         }
+    }
+
+    /// A note on a live object: name and uid come from its metadata.
+    ///
+    /// ```
+    /// use trustplane_plan::{Keep, Meta, Note, Severity, kinds::SECRET};
+    ///
+    /// let json = r#"{"metadata": {"name": "db", "namespace": "shop", "uid": "7"}}"#;
+    /// let live = Meta::decode(json, &Keep::default()).unwrap();
+    /// let note = Note::about(&SECRET, &live, Severity::Normal, "Synced", "Sync", "wrote 2 keys");
+    /// assert_eq!((note.about.to_string().as_str(), note.uid.as_str()), ("Secret shop/db", "7"));
+    /// ```
+    pub fn about(
+        kind: &Kind,
+        live: &Meta,
+        severity: Severity,
+        reason: &'static str,
+        action: &'static str,
+        text: &str,
+    ) -> Self {
+        Self::new(live.target(kind), &live.uid, severity, reason, action, text)
+    }
+
+    /// A warning on a live object: an action failed with this error, whose reason is that of the note.
+    pub fn of_error(kind: &Kind, live: &Meta, error: &impl Classified, action: &'static str) -> Self {
+        let text = error.to_string();
+        Self::about(kind, live, Severity::Warning, error.reason(), action, &text)
     }
 
     /// Reports under this name.

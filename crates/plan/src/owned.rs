@@ -2,7 +2,52 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Ownership, Step, Target, converge};
+use crate::{
+    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, OWNER_UID, Ownership, Step, Target, converge,
+};
+
+/// How objects belong to the owner of a set, with the owner's uid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnedBy<'a> {
+    /// By a controller reference, which the wishes carry ([`Owner::controller`](crate::Owner::controller)). The garbage collector
+    /// deletes the objects with their owner.
+    Reference(&'a str),
+    /// By the label [`OWNER_UID`], which [`converge_set`] puts on every wish. For objects that cannot refer to their owner: those in
+    /// another namespace than a namespaced owner, and those of an owner that is no object.
+    ///
+    /// **Caveats.** The garbage collector knows nothing of the label: the owner needs a finalizer, under which its controller
+    /// empties the set. The objects of a deleted owner stay foreign to a new owner of the same name.
+    Label(&'a str),
+}
+
+impl OwnedBy<'_> {
+    /// Whether a live object belongs to the owner.
+    fn has(self, live: &Meta) -> bool {
+        match self {
+            Self::Reference(uid) => live
+                .owners
+                .iter()
+                .any(|owner| owner.controller && owner.uid == uid),
+            Self::Label(uid) => !uid.is_empty() && live.labels.get(OWNER_UID).is_some_and(|of| of == uid),
+        }
+    }
+
+    /// The uid of another owner, to which the label says that a live object belongs.
+    fn other(self, live: &Meta) -> Option<&str> {
+        match self {
+            Self::Reference(_) => None,
+            Self::Label(_) => live.labels.get(OWNER_UID).map(String::as_str),
+        }
+        .filter(|_| !self.has(live))
+    }
+
+    fn put_on(self, wish: Manifest) -> Manifest {
+        match self {
+            Self::Reference(_) => wish,
+            Self::Label(uid) => wish.label(OWNER_UID, uid),
+        }
+    }
+}
 
 /// The live objects among which a set is kept.
 #[derive(Debug, Clone, Copy)]
@@ -12,13 +57,16 @@ pub struct OwnedSet<'a> {
     pub live: &'a [(Kind, Meta)],
     /// Whether `live` is all there is. Nothing is pruned from a list that may have a hole.
     pub complete: bool,
-    /// The uid of the owner: only its own objects are pruned.
-    pub owner: &'a str,
+    /// Whose objects are pruned, and how they are known.
+    pub owner: OwnedBy<'a>,
 }
 
 /// The steps that make the set what it should be: writes first, then the deletion of what has left it.
 ///
 /// The second value lists what could not be planned, with the reason: foreign objects and such as are being deleted.
+///
+/// **Guarantees.** Only objects that bear the mark and belong to the owner of the set are deleted. An object that bears the label of
+/// another owner is neither written nor deleted, not even if [`Ownership::adopt`] permits to take over objects without the mark.
 pub fn converge_set<A>(
     wishes: Vec<Manifest>,
     set: OwnedSet<'_>,
@@ -29,11 +77,18 @@ pub fn converge_set<A>(
     let (mut steps, mut held_up) = (Vec::new(), Vec::new());
     for wish in wishes {
         let target = wish.target();
-        let live = set
-            .live
-            .iter()
-            .find(|(kind, meta)| *kind == target.kind && meta.object == target.object);
-        match converge(wish, live.map(|(_, meta)| meta), ownership, fingerprinter) {
+        let is_it = |(kind, meta): &&(Kind, Meta)| *kind == target.kind && meta.object == target.object;
+        let live = set.live.iter().find(is_it).map(|(_, meta)| meta);
+        let other = live
+            .filter(|live| !live.is_terminating())
+            .and_then(|live| set.owner.other(live));
+        let convergence = match other {
+            Some(uid) => Convergence::Foreign {
+                holder: Some(format!("the owner with the uid {uid}")),
+            },
+            None => converge(set.owner.put_on(wish), live, ownership, fingerprinter),
+        };
+        match convergence {
             Convergence::Settled => {}
             Convergence::Write(apply) => steps.push(Step::Apply(apply)),
             other => held_up.push((target, other)),
@@ -51,74 +106,10 @@ fn prune<'a>(
     ownership: &'a Ownership,
 ) -> impl Iterator<Item = Delete> + 'a {
     set.live.iter().filter_map(move |(kind, meta)| {
-        let target = Target {
-            kind: kind.clone(),
-            object: meta.object.clone(),
-        };
-        let ours =
-            ownership.mark.is_on(meta) && meta.owners.iter().any(|o| o.controller && o.uid == set.owner);
-        Delete::seen(kind, meta).filter(|_| ours && !wanted.contains(&target))
+        let ours = ownership.mark.is_on(meta) && set.owner.has(meta);
+        Delete::seen(kind, meta).filter(|_| ours && !wanted.contains(&meta.target(kind)))
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::{Conflicts, Keep, Mark, Never, Scope};
-
-    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-
-    fn live(name: &str, label: &str, owner: &str) -> (Kind, Meta) {
-        let body = json!({"metadata": {
-            "name": name, "namespace": "ns", "uid": format!("uid-{name}"), "resourceVersion": "5",
-            "labels": {"managed-by": label},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Source", "name": "s", "uid": owner, "controller": true}],
-        }});
-        (
-            CONFIG_MAP,
-            Meta::decode(&body.to_string(), &Keep::owned_by("m")).unwrap(),
-        )
-    }
-
-    fn steps(live: &[(Kind, Meta)], complete: bool) -> Vec<String> {
-        let ownership = Ownership {
-            mark: Mark::new("managed-by", "us"),
-            adopt: false,
-            conflicts: Conflicts::Report,
-        };
-        let wishes = vec![Manifest::new(CONFIG_MAP, Some("ns"), "wanted")];
-        let set = OwnedSet {
-            live,
-            complete,
-            owner: "o1",
-        };
-        let (steps, _) = converge_set::<Never>(wishes, set, &ownership, &Fingerprinter::new(&[1; 32]));
-        steps.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn prunes_what_left_the_set_and_nothing_else() {
-        let live = [
-            live("left", "us", "o1"),
-            live("other-owner", "us", "o2"),
-            live("foreign", "Helm", "o1"),
-        ];
-        assert_eq!(
-            steps(&live, true),
-            [
-                "create ConfigMap ns/wanted",
-                "delete ConfigMap ns/left (uid uid-left)"
-            ]
-        );
-    }
-
-    #[test]
-    fn prunes_nothing_from_an_incomplete_list() {
-        assert_eq!(
-            steps(&[live("left", "us", "o1")], false),
-            ["create ConfigMap ns/wanted"]
-        );
-    }
-}
+mod tests;

@@ -191,10 +191,7 @@ impl Delete {
     /// The deletion of a live object as it was last seen, its children after it: none if it is being deleted already.
     pub fn seen(kind: &Kind, live: &Meta) -> Option<Self> {
         (!live.is_terminating()).then(|| Self {
-            target: Target {
-                kind: kind.clone(),
-                object: live.object.clone(),
-            },
+            target: live.target(kind),
             uid: live.uid.clone(),
             resource_version: Some(live.resource_version.clone()),
             propagation: Propagation::Background,
@@ -271,12 +268,8 @@ impl Finalizer {
         let has = live.finalizers.iter().any(|f| f == name);
         let possible = !present || !live.is_terminating();
         (has != present && possible).then(|| {
-            let target = Target {
-                kind: kind.clone(),
-                object: live.object.clone(),
-            };
             Step::Finalizer(Self {
-                target,
+                target: live.target(kind),
                 uid: live.uid.clone(),
                 name,
                 present,

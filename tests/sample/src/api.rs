@@ -8,9 +8,6 @@ use trustplane_plan::{Conditions, Kind, Scope};
 /// Mirrors, as watches and plans name them.
 pub const MIRROR: Kind = Kind::new("test.trustplane.io", "v1", "Mirror", "mirrors", Scope::Namespaced);
 
-/// Secrets, as watches and plans name them.
-pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
-
 /// A Secret offers itself as a source by this label, whatever its value.
 pub const SOURCE: &str = "test.trustplane.io/source";
 

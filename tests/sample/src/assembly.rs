@@ -5,10 +5,11 @@ use trustplane_kit::controller::{Options, Runner, feed};
 use trustplane_kit::manager::{Assembly, Context, StartError, Workbench};
 use trustplane_kit::queue::Lane;
 use trustplane_kit::watch::{Change, Hash, Metadata, Slim, Store, Tuning, WatchSpec};
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{Keep, ObjectRef};
 
 use crate::admit::{self, Chains};
-use crate::api::{MIRROR, SECRET, SOURCE};
+use crate::api::{MIRROR, SOURCE};
 use crate::controller::{MANAGER, Mirrors, Seen};
 
 /// The controller and what feeds its queue.

@@ -11,11 +11,10 @@ use trustplane_kit::apply::WriteError;
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::read::read_object;
 use trustplane_kit::watch::{Store, Watched};
-use trustplane_plan::{
-    Class, Classified, Fingerprinter, Kind, Meta, Never, Note, ObjectRef, Plan, Severity, Target,
-};
+use trustplane_plan::kinds::SECRET;
+use trustplane_plan::{Class, Classified, Fingerprinter, Kind, Meta, Never, Note, ObjectRef, Plan};
 
-use crate::api::{MIRROR, MirrorSpec, SECRET};
+use crate::api::{MIRROR, MirrorSpec};
 use crate::decide::{Input, decide};
 
 /// The field manager of the sample.
@@ -115,19 +114,7 @@ impl Controller for Mirrors {
         let Some(mirror) = self.mirrors.get(key) else {
             return Vec::new();
         };
-        let about = Target {
-            kind: MIRROR,
-            object: key.clone(),
-        };
-        let text = fault.to_string();
-        vec![Note::new(
-            about,
-            &mirror.meta.uid,
-            Severity::Warning,
-            fault.reason(),
-            "Mirror",
-            &text,
-        )]
+        vec![Note::of_error(&MIRROR, &mirror.meta, fault, "Mirror")]
     }
 }
 

@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use strum::IntoStaticStr;
 use trustplane_plan::condition::READY;
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     ConditionStatus, Conflicts, Convergence, Deadline, Finalizer, Fingerprinter, Kind, Manifest, Mark, Meta,
-    Note, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, Target, converge_set,
+    Note, OwnedBy, OwnedSet, Owner, Ownership, Plan, Severity, Status, Step, converge_set,
 };
 
-use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE, SECRET};
+use crate::api::{ADOPT, FINALIZER, MIRROR, MirrorSpec, MirrorStatus, PANIC, PATIENCE};
 
 /// Everything that a decision about a mirror rests on. It has no `Debug` form: it holds the values of a Secret.
 pub struct Input {
@@ -163,14 +164,10 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
             .try_into()
             .unwrap_or(i64::MAX);
     }
-    let about = Target {
-        kind: MIRROR,
-        object: input.mirror.object.clone(),
-    };
     // Texts and numbers always have a JSON form.
     let wish = serde_json::to_value(&status).unwrap_or_default();
     plan.steps.extend(Status::step(
-        about.clone(),
+        input.mirror.target(&MIRROR),
         &input.mirror.uid,
         &input.status,
         wish,
@@ -180,7 +177,7 @@ fn tell(plan: &mut Plan, input: &Input, verdict: &Verdict, now: Timestamp) {
         .get(READY)
         .is_none_or(|last| last.reason != reason);
     if news {
-        let note = Note::new(about, &input.mirror.uid, severity, reason, "Mirror", &message);
+        let note = Note::about(&MIRROR, &input.mirror, severity, reason, "Mirror", &message);
         plan.push(Step::Tell(note));
     }
 }
@@ -201,7 +198,7 @@ fn owned(input: &Input) -> OwnedSet<'_> {
     OwnedSet {
         live: &input.live,
         complete: input.complete,
-        owner: &input.mirror.uid,
+        owner: OwnedBy::Reference(&input.mirror.uid),
     }
 }
 

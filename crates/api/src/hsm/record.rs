@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The key of the tries.
 pub const TRIES: &str = "tries";
@@ -200,7 +201,7 @@ pub struct AgentState {
 }
 
 /// How an agent is doing, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr, Serialize, Deserialize)]
 pub enum AgentPhase {
     /// It has not opened the token yet.
     Opening,
@@ -241,6 +242,13 @@ pub enum AgentPhase {
     /// A word of another version of ours.
     #[serde(other)]
     Other,
+}
+
+impl AgentPhase {
+    /// The word in the record, in the status of a pool, in conditions and in events.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 #[cfg(test)]

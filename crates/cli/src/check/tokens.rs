@@ -2,6 +2,7 @@
 
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+use trustplane_api::hsm::conditions::{self, phase};
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmPoolStatus};
 
 use super::report::Finding;
@@ -106,7 +107,7 @@ fn pool(view: &PoolView) -> Finding {
         status,
     } = view;
     let subject = format!("hsmpool/{namespace}/{name}");
-    let phase = status.phase.as_deref().unwrap_or("Pending");
+    let phase = status.phase.as_deref().unwrap_or(phase::PENDING);
     let (there, served) = (
         status.available_devices,
         status.served_devices.unwrap_or_default(),
@@ -114,9 +115,9 @@ fn pool(view: &PoolView) -> Finding {
     let told = format!("{phase}: {served} of {there} tokens are served");
     let describe = format!("kubectl describe hsmpool --namespace {namespace} {name}");
     match (phase, there) {
-        ("Ready", 0) => Finding::warning(subject, "Ready, but no token was found", describe),
-        ("Ready", _) if served >= there => Finding::good(subject, told),
-        ("Pending", _) => {
+        (phase::READY, 0) => Finding::warning(subject, "Ready, but no token was found", describe),
+        (phase::READY, _) if served >= there => Finding::good(subject, told),
+        (phase::PENDING, _) => {
             let advice = format!("kubectl describe daemonsets --namespace {namespace}");
             Finding::bad(subject, "Pending: no discovery pod reports", advice)
         }
@@ -130,7 +131,7 @@ fn pool(view: &PoolView) -> Finding {
 /// What the status says is wrong: all tokens are not served, or another condition that is there only while something is wrong.
 fn complaints(status: &HsmPoolStatus) -> String {
     let wrong = status.conditions.iter().filter(|condition| {
-        let wanted = ["Served", "DeviceAggregation"].contains(&condition.type_.as_str());
+        let wanted = conditions::WANTED.contains(&condition.type_.as_str());
         condition.status == if wanted { "False" } else { "True" }
     });
     let of_nodes = status.reporting_pods.iter().filter_map(|pod| {

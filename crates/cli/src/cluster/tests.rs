@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;
 use serde::Deserialize;
 use serde_json::json;
-use trustplane_hsm_core::objects::SECRET;
+use trustplane_plan::kinds::SECRET;
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::proxy::{Fault, Match, Proxy, Rule, Twist, Verb};
 use trustplane_testkit::{Log, Rules, Sandbox};

@@ -16,7 +16,8 @@ use tokio::io::AsyncWriteExt;
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DEVICE, HsmDevice, PinSecret};
-use trustplane_hsm_core::objects::{CONFIG_MAP, SECRET, label_value};
+use trustplane_hsm_core::objects::label_value;
+use trustplane_plan::kinds::{CONFIG_MAP, SECRET};
 use trustplane_plan::{Kind, ObjectRef};
 
 use super::agent::{self, Agent};

@@ -11,14 +11,13 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 use tokio::sync::watch;
 use trustplane_kit::watch::{Health, Payload, Project, ProjectError, Store, WatchSpec, Watches};
-use trustplane_plan::{Keep, Kind, Meta, ObjectRef, Scope};
+use trustplane_plan::kinds::SECRET;
+use trustplane_plan::{Keep, Meta, ObjectRef};
 use trustplane_process::secret::Secret;
 use zeroize::Zeroizing;
 
 /// The annotation with which somebody allows one more try of a PIN that was refused: with each text that is new.
 pub const TRY_AGAIN: &str = "trustplane.io/try-again";
-
-const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
 /// Where the PIN is: `<namespace>/<name>/<key>`.
 ///

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
 use trustplane_hsm_core::decide::{DeviceInput, decide_device};
-use trustplane_hsm_core::objects::{DAEMON_SET, discovery_name, is_for, pool_name};
+use trustplane_hsm_core::objects::{discovery_name, is_for, pool_name};
 use trustplane_kit::controller::{Controller, Fault, Look};
-use trustplane_plan::{Classified, Fingerprinter, Never, Note, ObjectRef, Plan, Severity, Target};
+use trustplane_plan::kinds::DAEMON_SET;
+use trustplane_plan::{Fingerprinter, Never, Note, ObjectRef, Plan};
 
 use crate::error::HsmError;
 use crate::world::{World, pool_view};
@@ -78,18 +79,5 @@ pub(crate) fn report(
     let Some(device) = world.devices.get(key) else {
         return Vec::new();
     };
-    let about = Target {
-        kind: DEVICE,
-        object: key.clone(),
-    };
-    let text = fault.to_string();
-    let severity = Severity::Warning;
-    vec![Note::new(
-        about,
-        &device.meta.uid,
-        severity,
-        fault.reason(),
-        action,
-        &text,
-    )]
+    vec![Note::of_error(&DEVICE, &device.meta, fault, action)]
 }

@@ -1,7 +1,8 @@
 //! What can go wrong when something is read, prepared or written.
 
+use trustplane_api::hsm::conditions::event;
 use trustplane_kit::apply::WriteError;
-use trustplane_plan::{Class, Classified};
+use trustplane_plan::{Class, Classified, ObjectRef};
 
 use crate::credentials::CredentialsError;
 
@@ -14,17 +15,27 @@ pub(crate) enum HsmError {
     /// Nobody knows whether a PIN is shared.
     #[error("failed to learn whether a PIN is shared: {0}")]
     Consent(WriteError),
+    /// Nobody knows what the manager knew of the tokens of a pool.
+    #[error(
+        "failed to read the status of HSMPool {0}, which says where its tokens were: correct it, or remove it with \
+         kubectl patch --subresource=status to have all tokens found again"
+    )]
+    Status(ObjectRef),
 }
 
 impl Classified for HsmError {
     fn class(&self) -> Class {
-        Class::Transient
+        match self {
+            Self::Credentials(_) | Self::Consent(_) => Class::Transient,
+            Self::Status(_) => Class::User,
+        }
     }
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Credentials(_) => "CredentialsFailed",
-            Self::Consent(_) => "PinSecretUnknown",
+            Self::Credentials(_) => event::CREDENTIALS_FAILED,
+            Self::Consent(_) => event::PIN_SECRET_UNKNOWN,
+            Self::Status(_) => event::STATUS_UNREADABLE,
         }
     }
 }

@@ -9,10 +9,10 @@ use trustplane_hsm_core::objects::discovery_name;
 use trustplane_hsm_core::pool::{DaemonSetView, PodView, PoolDevice};
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Watched;
-use trustplane_plan::{Classified, Never, Note, ObjectRef, Plan, Severity, Target};
+use trustplane_plan::{Never, Note, ObjectRef, Plan};
 
 use crate::error::HsmError;
-use crate::seen::SeenPod;
+use crate::seen::{SeenPod, Unreadable};
 use crate::world::{World, devices_of_pool};
 
 /// Its field manager.
@@ -39,6 +39,8 @@ impl Controller for Pools {
             self.world.forget(key);
             return Ok(None);
         };
+        let status = pool.value.status.clone();
+        let status = status.map_err(|Unreadable| HsmError::Status(key.clone()))?;
         let wanted = devices_of_pool(&pool);
         let devices: Vec<_> = wanted.iter().filter_map(|device| self.device(device)).collect();
         let mut consents = BTreeMap::new();
@@ -50,7 +52,7 @@ impl Controller for Pools {
         Ok(Some(PoolInput {
             pool: pool.meta.clone(),
             spec: pool.value.spec.clone(),
-            status: pool.value.status.clone(),
+            status,
             claims: self.world.claims(&wanted),
             running: self.world.running(&pool),
             agent_pods: wanted
@@ -76,20 +78,7 @@ impl Controller for Pools {
         let Some(pool) = self.world.pools.get(key) else {
             return Vec::new();
         };
-        let about = Target {
-            kind: POOL,
-            object: key.clone(),
-        };
-        let (severity, text) = (Severity::Warning, fault.to_string());
-        let note = Note::new(
-            about,
-            &pool.meta.uid,
-            severity,
-            fault.reason(),
-            "Aggregate",
-            &text,
-        );
-        vec![note]
+        vec![Note::of_error(&POOL, &pool.meta, fault, "Aggregate")]
     }
 }
 

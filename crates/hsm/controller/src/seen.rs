@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use trustplane_api::hsm::record::{Record, STATE};
-use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec};
+use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolSpec, HsmPoolStatus};
 use trustplane_hsm_core::decide::AgentPod;
 use trustplane_hsm_core::objects::APP_LABEL;
 use trustplane_kit::watch::{Payload, Project, ProjectError, Watched};
@@ -30,8 +30,33 @@ fn readable<'de, D: Deserializer<'de>>(spec: D) -> Result<Option<HsmDeviceSpec>,
 pub(crate) struct SeenPool {
     #[serde(default)]
     pub spec: HsmPoolSpec,
-    #[serde(default)]
-    pub status: Value,
+    /// What is known of its tokens, if it has a status yet. Nothing is concluded from one that cannot be read, and it is not
+    /// written over.
+    #[serde(default = "no_status", deserialize_with = "pool_status")]
+    pub status: Result<Option<HsmPoolStatus>, Unreadable>,
+}
+
+/// A status that another version of ours, or another writer, has left, and that this version cannot read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unreadable;
+
+fn no_status() -> Result<Option<HsmPoolStatus>, Unreadable> {
+    Ok(None)
+}
+
+fn pool_status<'de, D: Deserializer<'de>>(
+    status: D,
+) -> Result<Result<Option<HsmPoolStatus>, Unreadable>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(status)?).map_err(|_| Unreadable))
+}
+
+impl SeenPool {
+    /// What is known of its tokens; nothing while there is no status, or while it cannot be read.
+    pub fn known(&self) -> &HsmPoolStatus {
+        static NOTHING: LazyLock<HsmPoolStatus> = LazyLock::new(HsmPoolStatus::default);
+        let status = self.status.as_ref().ok().and_then(Option::as_ref);
+        status.unwrap_or(&NOTHING)
+    }
 }
 
 /// What is kept of a DaemonSet.
@@ -245,6 +270,51 @@ mod tests {
         let meta = Meta::decode(body, &Keep::default()).unwrap();
         let pod = Pods.project(&meta, body).unwrap();
         assert_eq!((pod.report.clone(), pod.address()), (None, None));
+    }
+
+    fn pool(json: &str) -> SeenPool {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_pool_without_a_status_knows_nothing() {
+        for text in ["{}", r#"{"status":null}"#] {
+            let pool = pool(text);
+            assert_eq!(pool.status, Ok(None), "{text}");
+            assert_eq!(*pool.known(), HsmPoolStatus::default());
+        }
+    }
+
+    /// A status as the manager wrote it when it still kept the status as untyped JSON.
+    #[test]
+    fn a_status_of_the_previous_version_is_read_whole() {
+        let status = json!({
+            "totalDevices": 1, "availableDevices": 0, "servedDevices": 0, "expectedPods": 1, "phase": "Partial",
+            "lastAggregationTime": "2026-07-07T08:00:00Z",
+            "aggregatedDevices": [{
+                "devicePath": "/dev/bus/usb/001/015", "serialNumber": "e6", "nodeName": "n1",
+                "lastSeen": "2026-07-07T08:00:00Z", "available": false,
+                "deviceInfo": { "hsm-device": "pico", "unheard": "true" }, "health": "PinRejected",
+            }],
+            "reportingPods": [{
+                "podName": "p", "nodeName": "n1", "devicesFound": 0, "lastReportTime": "2026-07-07T08:00:00Z",
+                "discoveryStatus": "completed", "fresh": true,
+            }],
+            "conditions": [{
+                "type": "PinRejected", "status": "True", "reason": "PinRejected", "message": "token \"e6\": wrong",
+                "observedGeneration": 1, "lastTransitionTime": "2026-07-07T08:00:00Z",
+            }],
+        });
+        let pool = pool(&json!({ "spec": {}, "status": status }).to_string());
+        assert_eq!(serde_json::to_value(pool.known()).unwrap(), status);
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_read_is_not_an_empty_one() {
+        let pool =
+            pool(r#"{"spec":{"hsmDeviceRef":"pico"},"status":{"aggregatedDevices":[{"nodeName":7}]}}"#);
+        assert_eq!(pool.status, Err(Unreadable));
+        assert_eq!(pool.spec.hsm_device_ref.as_deref(), Some("pico"));
     }
 
     #[test]

@@ -12,15 +12,15 @@ use trustplane_api::hsm::{DEVICE, POOL};
 use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
 use trustplane_hsm_core::device::{Faults, read};
-use trustplane_hsm_core::objects::{
-    AGENT, APP_LABEL, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, POD, ROLE, ROLE_BINDING,
-    SECRET, SERVICE_ACCOUNT, is_for, label_value, mark,
-};
+use trustplane_hsm_core::objects::{AGENT, APP_LABEL, DEVICE_NAMESPACE_LABEL, is_for, label_value, mark};
 use trustplane_hsm_core::pool::{Claim, Hearing, awaited, concerns, device_names, grace_period};
 use trustplane_hsm_core::rules::Rules;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::manager::Workbench;
 use trustplane_kit::watch::{Metadata, Slim, Store, Subscription, WatchSpec, Watched};
+use trustplane_plan::kinds::{
+    CONFIG_MAP, DAEMON_SET, DEPLOYMENT, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT,
+};
 use trustplane_plan::{Keep, Kind, Meta, ObjectRef};
 
 use crate::error::HsmError;
@@ -257,9 +257,9 @@ impl World {
     /// The pools that a change of this one may matter to, and itself.
     pub fn pools_beside(&self, changed: &Watched<SeenPool>) -> BTreeSet<ObjectRef> {
         let mut keys = BTreeSet::from([changed.meta.object.clone()]);
-        let status = pool_view(changed).status;
+        let status = changed.value.known();
         self.pools.for_each(|pool| {
-            if concerns(&status, &pool_view(pool).status) {
+            if concerns(status, pool.value.known()) {
                 keys.insert(pool.meta.object.clone());
             }
         });
@@ -270,12 +270,12 @@ impl World {
     pub fn claims(&self, but: &BTreeSet<ObjectRef>) -> Vec<Claim> {
         let mut claims = Vec::new();
         self.pools.for_each(|pool| {
-            let status = pool_view(pool).status;
+            let status = pool.value.known();
             let devices = devices_of_pool(pool)
                 .into_iter()
                 .filter(|device| !but.contains(device));
             let devices = devices.filter_map(|device| self.devices.get(&device));
-            claims.extend(devices.map(|device| Claim::of(&self.view(&device), &status)));
+            claims.extend(devices.map(|device| Claim::of(&self.view(&device), status)));
         });
         claims.sort_by(|one, other| (&one.device, &one.tokens).cmp(&(&other.device, &other.tokens)));
         claims
@@ -283,7 +283,7 @@ impl World {
 
     /// Of the agents that a pool waits for, those of which a pod may run.
     pub fn running(&self, pool: &Watched<SeenPool>) -> BTreeSet<ObjectRef> {
-        let mut agents = awaited(&pool_view(pool).status);
+        let mut agents = awaited(pool.value.known());
         agents.retain(|agent| {
             let pods = self.pods.under(agent);
             pods.iter().any(|pod| agent_pod(pod).may_run(agent))
@@ -299,7 +299,7 @@ impl World {
         };
         let agent = ObjectRef::new(pod.object.namespace(), agent);
         self.pools.for_each(|pool| {
-            if awaited(&pool_view(pool).status).contains(&agent) {
+            if awaited(pool.value.known()).contains(&agent) {
                 keys.insert(pool.meta.object.clone());
             }
         });
@@ -349,8 +349,7 @@ pub(crate) fn pool_view(pool: &Watched<SeenPool>) -> PoolView {
     PoolView {
         meta: pool.meta.clone(),
         spec: pool.value.spec.clone(),
-        // A status that somebody else has spoilt says nothing; it is written anew.
-        status: serde_json::from_value(pool.value.status.clone()).unwrap_or_default(),
+        status: pool.value.known().clone(),
         watched: Duration::ZERO,
     }
 }

@@ -7,13 +7,15 @@ mod rights;
 
 use std::collections::BTreeMap;
 
+use trustplane_api::hsm::conditions::phase;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, PATH_LABEL, SERIAL_LABEL};
 use trustplane_api::hsm::{AggregatedDevice, HsmPoolStatus};
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{Manifest, ObjectRef, Owner};
 
 use crate::decide::PoolView;
 use crate::device::{Device, Fixed, Opening, Search};
-use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, CONFIG_MAP, agent_name, label_value};
+use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, agent_name, label_value};
 use crate::pool::info;
 use crate::rules::Rules;
 use crate::usb::access::Access;
@@ -159,5 +161,5 @@ pub fn agents<'a>(device: &'a Device, pools: &[PoolView]) -> BTreeMap<String, Ag
 
 /// Whether new agents are made for the tokens of a pool. One of which a part is missing goes on serving.
 pub fn is_trusted(status: &HsmPoolStatus) -> bool {
-    matches!(status.phase.as_deref(), Some("Ready" | "Partial"))
+    matches!(status.phase.as_deref(), Some(phase::READY | phase::PARTIAL))
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR};
+use trustplane_plan::kinds::DAEMON_SET;
 use trustplane_plan::{Manifest, Owner};
 
 use crate::device::{Device, Search};
-use crate::objects::{COMPONENT_LABEL, DAEMON_SET, DISCOVERY, discovery_name, label_value};
+use crate::objects::{COMPONENT_LABEL, DISCOVERY, discovery_name, label_value};
 use crate::pod::{argument, container_security, identity, pod_security, pod_spec, probe, restricted};
 use crate::resource::type_resource;
 use crate::rules::Rules;

@@ -2,38 +2,9 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR};
-use trustplane_plan::{Conflicts, Kind, Mark, Meta, Ownership, Scope};
+use trustplane_plan::{Conflicts, Mark, Meta, Ownership};
 
 use crate::resource::slug;
-
-/// ConfigMaps.
-pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-/// DaemonSets.
-pub const DAEMON_SET: Kind = Kind::new("apps", "v1", "DaemonSet", "daemonsets", Scope::Namespaced);
-/// Deployments.
-pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments", Scope::Namespaced);
-/// Pods.
-pub const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
-/// Roles.
-pub const ROLE: Kind = Kind::new(
-    "rbac.authorization.k8s.io",
-    "v1",
-    "Role",
-    "roles",
-    Scope::Namespaced,
-);
-/// RoleBindings.
-pub const ROLE_BINDING: Kind = Kind::new(
-    "rbac.authorization.k8s.io",
-    "v1",
-    "RoleBinding",
-    "rolebindings",
-    Scope::Namespaced,
-);
-/// Secrets.
-pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
-/// Service accounts.
-pub const SERVICE_ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount", "serviceaccounts", Scope::Namespaced);
 
 /// The namespace of the HSMDevice that an object in another namespace is for.
 pub const DEVICE_NAMESPACE_LABEL: &str = "hsm.j5t.io/device-namespace";

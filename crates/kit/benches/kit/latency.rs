@@ -18,12 +18,12 @@ use trustplane_kit::{
     queue::{Lane, Outcome, Policy, Queue},
     watch::{Metadata, Tuning, WatchSpec, Watches},
 };
-use trustplane_plan::{Keep, Kind, ObjectRef, Scope};
+use trustplane_plan::kinds::CONFIG_MAP;
+use trustplane_plan::{Keep, ObjectRef};
 use trustplane_process::metrics::Metrics;
 
 use crate::Row;
 
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 const ROUNDS: usize = 300;
 const LABEL: &str = "trustplane.io/bench=latency";
 

@@ -11,7 +11,8 @@ use kube::{Api, Client};
 use kube_runtime::{WatchStreamExt, reflector, watcher};
 use serde::{Deserialize, Serialize};
 use trustplane_kit::watch::{Metadata, Tuning, WatchSpec, Watches};
-use trustplane_plan::{Keep, Kind, Scope};
+use trustplane_plan::Keep;
+use trustplane_plan::kinds::POD;
 use trustplane_process::metrics::Metrics;
 
 use crate::{
@@ -21,7 +22,6 @@ use crate::{
 
 /// The environment variable that makes this program measure one side.
 pub const ROLE: &str = "TRUSTPLANE_BENCH_ROLE";
-const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
 const REST: Duration = Duration::from_secs(20);
 
 #[derive(Serialize, Deserialize)]

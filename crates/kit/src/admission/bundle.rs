@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::json;
-use trustplane_plan::{Class, Classified, Kind, Meta, ObjectRef, Plan, Scope, Step, Target};
+use trustplane_plan::kinds::{MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS};
+use trustplane_plan::{Class, Classified, Kind, Meta, ObjectRef, Plan, Step, Target};
 
 use super::{AuthorityError, Effect, SharedAuthority, Webhook};
 use crate::{
@@ -96,14 +97,10 @@ impl BundleKeeper {
 }
 
 fn kind(effect: Effect) -> Kind {
-    let (kind, plural) = match effect {
-        Effect::Validating => (
-            "ValidatingWebhookConfiguration",
-            "validatingwebhookconfigurations",
-        ),
-        Effect::Mutating => ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    };
-    Kind::new("admissionregistration.k8s.io", "v1", kind, plural, Scope::Cluster)
+    match effect {
+        Effect::Validating => VALIDATING_WEBHOOKS,
+        Effect::Mutating => MUTATING_WEBHOOKS,
+    }
 }
 
 /// What a decision on one configuration rests on.
@@ -211,10 +208,7 @@ fn plan(kind: Kind, ours: &[String], input: &Input) -> Plan<Announcement> {
     let mut plan = Plan::default();
     if !input.meta.is_terminating() && !entries.is_empty() {
         plan.push(Step::Call(Announcement {
-            target: Target {
-                kind,
-                object: input.meta.object.clone(),
-            },
+            target: input.meta.target(&kind),
             uid: input.meta.uid.clone(),
             resource_version: input.meta.resource_version.clone(),
             entries,

@@ -5,7 +5,7 @@
 
 use http::Method;
 use serde_json::{Map, Value, json};
-use trustplane_plan::{Kind, Meta, Target};
+use trustplane_plan::{Kind, Meta};
 
 use super::call::{Call, MERGE_PATCH};
 use super::error::{Attempt, WriteError};
@@ -20,10 +20,7 @@ impl Writer {
         live: &Meta,
         entries: &[Value],
     ) -> Result<(), WriteError> {
-        let target = Target {
-            kind: kind.clone(),
-            object: live.object.clone(),
-        };
+        let target = live.target(kind);
         let attempt = Attempt::new("take over the fields of", &target);
         let body = json!({ "metadata": {
             "uid": live.uid.as_ref(), "resourceVersion": live.resource_version.as_ref(), "managedFields": entries,

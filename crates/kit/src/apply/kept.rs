@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use kube::Client;
 use serde::Deserialize;
-use trustplane_plan::{Expect, Kind, ObjectRef, Scope, Target};
+use trustplane_plan::kinds::SECRET;
+use trustplane_plan::{Expect, ObjectRef, Target};
 
 use super::error::{Attempt, WriteError};
 use crate::read::read_object;
-
-const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
 /// What was found in one of them.
 #[derive(Deserialize)]

@@ -192,12 +192,10 @@ fn is_our_fault(message: &str) -> bool {
 mod tests {
     use http::StatusCode;
     use serde_json::{Value, json};
-    use trustplane_plan::{Classified as _, Kind, ObjectRef, Scope, Target};
+    use trustplane_plan::kinds::{CONFIG_MAP, SECRET};
+    use trustplane_plan::{Classified as _, Kind, ObjectRef, Target};
 
     use super::*;
-
-    const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-    const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
     /// The error after an answer that a real API server has given.
     fn error(kind: Kind, code: u16, body: Value) -> WriteError {

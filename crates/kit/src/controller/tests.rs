@@ -14,9 +14,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{
-    Apply, Class, Classified, Ending, Failure, Kind, Manifest, Note, ObjectRef, Plan, Scope, Severity, Step,
-    Target,
+    Apply, Class, Classified, Ending, Failure, Manifest, Note, ObjectRef, Plan, Severity, Step, Target,
 };
 use trustplane_process::metrics::Metrics;
 
@@ -24,8 +24,6 @@ use super::{Controller, Executor, Fault, Look, Options, RunError, Runner};
 use crate::apply::Writer;
 use crate::events::{Events, Publisher};
 use crate::queue::{Lane, Policy, Queue};
-
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
 /// The name of a key says what happens to it.
 #[derive(Clone, Default)]

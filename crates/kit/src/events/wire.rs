@@ -4,14 +4,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use trustplane_plan::{Kind, Note, ObjectRef, Scope, Severity, Target};
+use trustplane_plan::kinds::{CORE_EVENT, EVENT};
+use trustplane_plan::{Kind, Note, ObjectRef, Severity, Target};
 
 use super::series::Due;
-
-/// Events as they are written today.
-const EVENT: Kind = Kind::new("events.k8s.io", "v1", "Event", "events", Scope::Namespaced);
-/// The same objects by the names of old.
-const CORE_EVENT: Kind = Kind::new("", "v1", "Event", "events", Scope::Namespaced);
 
 /// By which names the API server knows an event: rights are granted for each by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,9 +200,9 @@ fn micros(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use trustplane_plan::kinds::NODE;
 
-    const NODE: Kind = Kind::new("", "v1", "Node", "nodes", Scope::Cluster);
+    use super::*;
 
     fn note(name: &str, uid: &str, text: &str) -> Note {
         let about = Target {

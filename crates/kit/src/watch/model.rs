@@ -11,7 +11,8 @@ use std::{
 use proptest::prelude::*;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use trustplane_plan::{Keep, Kind, ObjectRef, Scope};
+use trustplane_plan::kinds::CONFIG_MAP;
+use trustplane_plan::{Keep, ObjectRef};
 
 use super::{
     Change, Metadata, Payload, Reason, Resume, Tuning, Versions,
@@ -24,8 +25,6 @@ use super::{
     request::Selection,
 };
 use server::{Connection, Server};
-
-const KIND: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
 /// What can happen.
 #[derive(Debug, Clone)]
@@ -82,12 +81,12 @@ fn tuning() -> Arc<Tuning> {
 
 fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<Metadata>) {
     let selection = Selection {
-        kind: KIND,
+        kind: CONFIG_MAP,
         labels: None,
         fields: None,
         payload: Payload::Metadata,
     };
-    let metrics = WatchMetrics::default().of(&KIND);
+    let metrics = WatchMetrics::default().of(&CONFIG_MAP);
     let collections = [Arc::from("")].into();
     let hub = Arc::new(Hub::new(
         selection,

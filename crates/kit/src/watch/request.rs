@@ -103,13 +103,13 @@ impl Query {
 
 #[cfg(test)]
 mod tests {
-    use trustplane_plan::Scope;
+    use trustplane_plan::kinds::DEPLOYMENT;
 
     use super::*;
 
     fn uri(collection: &str, ask: &Ask) -> String {
         let selection = Selection {
-            kind: Kind::new("apps", "v1", "Deployment", "deployments", Scope::Namespaced),
+            kind: DEPLOYMENT,
             labels: Some("app in (a,b),x!=ü".into()),
             fields: None,
             payload: Payload::Metadata,

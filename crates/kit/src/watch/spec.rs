@@ -143,16 +143,16 @@ pub(crate) fn is_older(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use trustplane_plan::kinds::{NODE, POD};
+
     use super::*;
 
     #[test]
     fn a_kind_without_namespace_is_one_collection() {
-        const NODE: Kind = Kind::new("", "v1", "Node", "nodes", Scope::Cluster);
         assert_eq!(
             WatchSpec::new(NODE, ()).namespaces(["a", "b"]).collections(),
             [Arc::from("")].into()
         );
-        const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
         assert_eq!(
             WatchSpec::new(POD, ())
                 .namespaces(["a", "b", "a"])

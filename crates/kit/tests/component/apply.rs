@@ -4,13 +4,15 @@ use anyhow::Result;
 use kube::api::DeleteParams;
 use serde_json::json;
 use trustplane_kit::apply::{HeldField, WriteError};
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{
-    Apply, Conflicts, Convergence, Delete, Never, OwnedSet, Owner, Ownership, Propagation, Step, converge_set,
+    Apply, Conflicts, Convergence, Delete, Never, OwnedBy, OwnedSet, Owner, Ownership, Propagation, Step,
+    converge_set,
 };
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{DEADLINE, wait_for};
 
-use crate::write_rig::{CONFIG_MAP, Rig, fingerprinter, ownership, update};
+use crate::write_rig::{Rig, fingerprinter, ownership, update};
 
 #[tokio::test]
 async fn writes_once_and_then_rests() -> Result<()> {
@@ -210,7 +212,7 @@ async fn a_set_is_applied_and_what_left_it_is_pruned() -> Result<()> {
         let set = OwnedSet {
             live: &live,
             complete: true,
-            owner: &owner.uid,
+            owner: OwnedBy::Reference(&owner.uid),
         };
         let wishes = names.iter().map(|name| child(name)).collect();
         let (steps, held_up) = converge_set::<Never>(wishes, set, &ownership(), &fingerprinter());

@@ -9,13 +9,14 @@ use trustplane_kit::apply::Writer;
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
 use trustplane_kit::rights::Place;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{MAX_NOTE, Meta, Note, Severity};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, Select, eventually};
 
-use crate::write_rig::{CONFIG_MAP, Rig, clients};
+use crate::write_rig::{Rig, clients};
 
 const CONTROLLER: &str = "trustplane.io/test";
 
@@ -35,8 +36,7 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
 }
 
 fn note(rig: &Rig, about: &Meta, text: &str) -> Note {
-    let target = rig.target(CONFIG_MAP, about.object.name());
-    Note::new(target, &about.uid, Severity::Warning, "TokenLost", "Sync", text)
+    Note::about(&CONFIG_MAP, about, Severity::Warning, "TokenLost", "Sync", text)
 }
 
 /// A process that tells these notes and ends.

@@ -15,13 +15,14 @@ use trustplane_kit::controller::{Controller, Executor, Fault, Look, Options, Run
 use trustplane_kit::events::Events;
 use trustplane_kit::lease::Fence;
 use trustplane_kit::queue::{Lane, Policy, Queue};
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{Class, Classified, Note, ObjectRef, Plan, Severity, Step, Target};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::proxy::{Match, Proxy, Verb};
 use trustplane_testkit::{DEADLINE, Rules, Sandbox, Select, eventually};
 
 use crate::events::count;
-use crate::write_rig::{CONFIG_MAP, Rig, clients};
+use crate::write_rig::{Rig, clients};
 
 const LOUD: usize = 2000;
 const QUIET: usize = 500;

@@ -11,10 +11,11 @@ use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::clients::{Clients, KubeArgs};
 use trustplane_kit::lease::{Fence, Identity, ManualClock};
 use trustplane_plan::Apply;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Match, Proxy};
 
-use crate::write_rig::{CONFIG_MAP, MANAGER, Rig, clients};
+use crate::write_rig::{MANAGER, Rig, clients};
 
 /// Connections are accepted at once, but nothing passes before the gate opens: the TLS handshake hangs.
 struct Slow {

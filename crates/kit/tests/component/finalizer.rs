@@ -5,12 +5,13 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use trustplane_kit::apply::Writer;
 use trustplane_kit::lease::Fence;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{Finalizer, Step};
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{Fault, Gate, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, wait_for};
 
-use crate::write_rig::{CONFIG_MAP, MANAGER, Rig, clients};
+use crate::write_rig::{MANAGER, Rig, clients};
 
 const OURS: &str = "test.trustplane.io/ours";
 const THEIRS: &str = "example.io/theirs";

@@ -11,13 +11,14 @@ use serde_json::json;
 use trustplane_kit::apply::{INSTALLATION_KEY, WriteError, Writer, installation_key};
 use trustplane_kit::lease::Fence;
 use trustplane_kit::read::read_object;
+use trustplane_plan::kinds::{CONFIG_MAP, SECRET};
 use trustplane_plan::{Classified, Keep, ObjectRef};
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::proxy::{Fault, Match, Proxy, Rule, Script, Twist, Verb};
 use trustplane_testkit::{Log, Rules, Sandbox};
 
 use crate::admission_rig;
-use crate::write_rig::{CONFIG_MAP, MANAGER, Rig, SECRET, clients};
+use crate::write_rig::{MANAGER, Rig, clients};
 
 /// Takes any object, also a list.
 #[derive(Debug, Deserialize)]

@@ -9,11 +9,12 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::lease::Fence;
+use trustplane_plan::kinds::{CONFIG_MAP, SECRET};
 use trustplane_plan::{Apply, Class, Classified, Kind, Manifest, Scope};
 use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, wait_for};
 
-use crate::write_rig::{CONFIG_MAP, MANAGER, Rig, SECRET, clients};
+use crate::write_rig::{MANAGER, Rig, clients};
 
 const NOT_SERVED: Kind = Kind::new("nowhere.example.io", "v1", "Thing", "things", Scope::Namespaced);
 

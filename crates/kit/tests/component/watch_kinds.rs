@@ -14,11 +14,12 @@ use serde_json::json;
 use trustplane_kit::watch::{
     Hash, Health, Metadata, Payload, Project, ProjectError, Slim, WatchSpec, Watches,
 };
+use trustplane_plan::kinds::{NAMESPACE, SECRET};
 use trustplane_plan::{Fingerprinter, Keep, Kind, Meta, ObjectRef, Scope};
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::{ControlPlane, DEADLINE, Rules, Sandbox, until, wait_for, wait_for_some};
 
-use crate::watch_rig::{OURS, Rig, SECRET, hear, is_well, next, stands, tuning};
+use crate::watch_rig::{OURS, Rig, hear, is_well, next, stands, tuning};
 
 #[tokio::test]
 async fn a_forbidden_kind_is_reported_for_itself_and_starts_when_allowed() -> Result<()> {
@@ -316,7 +317,6 @@ async fn a_whole_typed_object_may_be_kept_and_cluster_wide() -> Result<()> {
     let everywhere = Rules::default().allow_everywhere("", "namespaces", &["list", "watch"]);
     let client = rig.sandbox.instance("everywhere", &everywhere).await?.client()?;
     let watches = Watches::new(client, tuning(), &Metrics::new());
-    const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
     let whole = Slim::<k8s_openapi::api::core::v1::Namespace>::default();
     let subscription = watches.subscribe(WatchSpec::new(NAMESPACE, whole));
     let store = subscription.store();

@@ -10,13 +10,11 @@ use serde_json::json;
 use trustplane_kit::watch::{
     Change, Health, Metadata, Standing, Store, Subscription, Tuning, WatchSpec, Watches,
 };
-use trustplane_plan::{Keep, Kind, Scope};
+use trustplane_plan::Keep;
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_process::{backoff::Backoff, metrics::Metrics};
 use trustplane_testkit::proxy::{Match, Proxy, Verb};
 use trustplane_testkit::{DEADLINE, Instance, Rules, Sandbox};
-
-pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
 /// Every namespace has a ConfigMap of the cluster's own: tests look at theirs.
 pub const OURS: &str = "test=ours";

@@ -7,16 +7,15 @@ use serde_json::{Value, json};
 use trustplane_kit::apply::Writer;
 use trustplane_kit::clients::Clients;
 use trustplane_kit::lease::{Fence, Identity};
+use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{
     Apply, Conflicts, Convergence, Expect, Fingerprinter, Keep, Kind, Manifest, Mark, Meta, ObjectRef,
-    Ownership, Scope, Target, converge,
+    Ownership, Target, converge,
 };
 use trustplane_process::metrics::Metrics;
 use trustplane_testkit::{Instance, Rules, Sandbox};
 
 pub const MANAGER: &str = "trustplane-test";
-pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
-pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
 
 pub struct Rig {
     pub sandbox: Sandbox,

@@ -8,9 +8,10 @@ use trustplane_kit::controller::{Options, Runner, feed};
 use trustplane_kit::manager::{Assembly, Context, StartError, Workbench};
 use trustplane_kit::queue::{Lane, Queue};
 use trustplane_kit::watch::{Change, Metadata, Stopped, Tuning, WatchSpec};
+use trustplane_plan::kinds::{POD, SECRET};
 use trustplane_plan::{Keep, ObjectRef};
 use trustplane_sync_core::situation::Settings;
-use trustplane_sync_core::state::{MANAGED_BY, POD, SECRET};
+use trustplane_sync_core::state::MANAGED_BY;
 use trustplane_sync_providers::file::Files;
 use trustplane_sync_providers::{Exchange, Registry};
 

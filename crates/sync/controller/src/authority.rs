@@ -10,6 +10,7 @@ use serde::Deserialize;
 use trustplane_api::sync::{PolicySpec, Quota};
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::watch::{Health, Payload, Project, ProjectError, Standing, Store, Watched};
+use trustplane_plan::kinds::POD;
 use trustplane_plan::{Meta, ObjectRef};
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::namespace::chooses;
@@ -17,7 +18,6 @@ use trustplane_sync_core::pod::Pod;
 use trustplane_sync_core::policy::{Policy, Rules};
 use trustplane_sync_core::quota::Bucket;
 use trustplane_sync_core::situation::Stores;
-use trustplane_sync_core::state::POD;
 
 use crate::stores::Configured;
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::controller::{Controller, Fault, Look};
 use trustplane_kit::watch::Store;
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{Class, Classified, Fingerprinter, Keep, Meta, Note, ObjectRef, Plan};
 use trustplane_process::clock::Clock;
 use trustplane_sync_core::adopt::needs_nature;
@@ -20,7 +21,7 @@ use trustplane_sync_core::decide::{Action, Inherited, Input, decide};
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::reason::Reason;
 use trustplane_sync_core::situation::{Live, Nature, Record, Settings, Situation, Stranger, assess};
-use trustplane_sync_core::state::{SECRET, STATE, SYNCED_AT, mark};
+use trustplane_sync_core::state::{STATE, SYNCED_AT, mark};
 use trustplane_sync_providers::{Answer, Exchange, Question};
 
 use crate::asks::PodRequests;

@@ -12,20 +12,18 @@ use serde::Deserialize;
 use trustplane_api::sync::{AwsStore, KubernetesStore, Limits, MockStore, SecretKey, StoreSpec};
 use trustplane_kit::apply::Writer;
 use trustplane_kit::watch::{Payload, Project, ProjectError, Store, Tuning, Watches};
-use trustplane_plan::{Kind, Meta, ObjectRef, Scope};
+use trustplane_plan::kinds::{CONFIG_MAP, SECRET};
+use trustplane_plan::{Meta, ObjectRef};
 use trustplane_process::metrics::Metrics;
 use trustplane_process::outside::Limit;
 use trustplane_sync_core::fetch::FetchError;
 use trustplane_sync_core::path::Home;
 use trustplane_sync_core::situation::StoreView;
-use trustplane_sync_core::state::SECRET;
 use trustplane_sync_providers::aws::{Aws, AwsSettings};
 use trustplane_sync_providers::file::Files;
 use trustplane_sync_providers::kubernetes::Kubernetes;
 use trustplane_sync_providers::mock::Written;
 use trustplane_sync_providers::{Opened, Opener, Opening, Provider};
-
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
 /// A store as the admin has written it.
 pub(crate) struct Configured {

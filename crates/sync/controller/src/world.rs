@@ -9,7 +9,8 @@ use trustplane_kit::controller::{Controller, Runner, feed};
 use trustplane_kit::manager::Workbench;
 use trustplane_kit::queue::{Lane, Queue};
 use trustplane_kit::watch::{Change, Metadata, Subscription, WatchSpec};
-use trustplane_plan::{Keep, Kind, ObjectRef, Scope};
+use trustplane_plan::kinds::NAMESPACE;
+use trustplane_plan::{Keep, ObjectRef};
 use trustplane_sync_core::policy::Policy;
 use trustplane_sync_providers::Exchange;
 
@@ -17,8 +18,6 @@ use crate::args::PolicyMode;
 use crate::asks::PodRequests;
 use crate::authority::{Authority, Policies, PolicyStore};
 use crate::stores::{Configured, StoreObjects};
-
-const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
 
 /// What the admin has set, as it is watched.
 pub(crate) struct World {

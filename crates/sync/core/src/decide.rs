@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value as Json};
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     Conflicts, Convergence, Delete, Ending, FINGERPRINT, Failure, Fingerprinter, Manifest, Meta, ObjectRef,
     Ownership, Plan, Propagation, Step, Target, converge,
@@ -26,9 +27,7 @@ use crate::reason::{Problem, Reason, Retry};
 use crate::request::{OnMissing, SourceKeys};
 use crate::shape::{Shaped, key_missing, shape};
 use crate::situation::{Assessment, Basis, Cause, Live, Owed, Record, Settings, Situation, Stranger};
-use crate::state::{
-    self, LEASE, Leased, PROVIDER, REQUESTED_BY, SECRET, SOURCE_PATH, STATE, SYNCED_AT, VERSION,
-};
+use crate::state::{self, LEASE, Leased, PROVIDER, REQUESTED_BY, SOURCE_PATH, STATE, SYNCED_AT, VERSION};
 
 /// How often a Secret of somebody else is looked at again that has a name which a pod wants: nothing tells us when it goes or its
 /// owner consents, because only Secrets with our label are watched.

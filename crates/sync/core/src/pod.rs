@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use trustplane_plan::kinds::POD;
 use trustplane_plan::{Meta, Note, ObjectRef, Target};
 
 use crate::grammar::Parsed;
 use crate::name::SecretName;
 use crate::reason::{Problem, Reason};
 use crate::request::Request;
-use crate::state::POD;
 
 /// The label by which the pods of one ReplicaSet of a Deployment are told from the next.
 const TEMPLATE: &str = "pod-template-hash";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::{SignedDuration, Timestamp};
-use trustplane_plan::{Kind, Mark, Meta, ObjectRef, Scope};
+use trustplane_plan::{Mark, Meta, ObjectRef};
 
 use crate::beat::unit;
 use crate::claims::Claim;
@@ -18,11 +18,6 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(2);
 const LEASED: &str = "leased";
 /// What stands behind the hashes if it was us who created the Secret: no other one is ours to delete.
 const CREATED: &str = "created";
-
-/// Secrets, as watches and plans name them.
-pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
-/// Pods, as watches and plans name them.
-pub const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
 
 /// The label by which our Secrets are known.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

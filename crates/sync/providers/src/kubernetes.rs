@@ -14,13 +14,13 @@ use serde::Deserialize;
 use trustplane_kit::apply::WriteError;
 use trustplane_kit::read::read_object;
 use trustplane_kit::watch::{Change, Metadata, WatchSpec, Watches};
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{Keep, ObjectRef};
 use trustplane_process::metrics::Metrics;
 use trustplane_process::outside::{Fault, Limit, Outside};
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 use trustplane_sync_core::name::SecretName;
-use trustplane_sync_core::state::SECRET;
 
 use crate::outage::{self, unavailable};
 use crate::{Identity, Locator, Provider};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use trustplane_api::hsm::conditions::phase;
 use trustplane_cluster::node::Node;
 use trustplane_e2e::say;
 
@@ -24,7 +25,7 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
     stage.cluster.stop_kubelet(lost).unwrap();
     // Its container goes on, but nobody starts another one.
     say(&mut stage.kubectl(&["delete", "pod", &gone.name, "--force", "--grace-period=0"])).unwrap();
-    stage.pool_is(POOL, "Partial");
+    stage.pool_is(POOL, phase::PARTIAL);
     is_read(stage);
 
     let plugins = plugins(holder);
@@ -44,7 +45,7 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
         known.contains(&agent.uid).then_some(())
     });
     assert_is_same(&stage.discovery_on("pico", &holder.name()), &discovery);
-    stage.pool_is(POOL, "Partial");
+    stage.pool_is(POOL, phase::PARTIAL);
     assert_is_same(&stage.pod(MOVED).unwrap(), &agent);
     is_read(stage);
 
@@ -55,7 +56,7 @@ pub fn come_and_go(stage: &Stage<'_>, lost: &Node, holder: &Node) {
         let pod = stage.pod(MOVED)?;
         (pod.uid != agent.uid && pod.ready && pod.node == holder.name()).then_some(())
     });
-    stage.pool_is(POOL, "Ready");
+    stage.pool_is(POOL, phase::READY);
     assert_ne!(stage.discovery_on("pico", &lost.name()).uid, gone.uid);
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
+use trustplane_api::hsm::conditions::{self, phase, reason};
 use trustplane_cluster::wait;
 use trustplane_e2e::say;
 use trustplane_testkit::audit::Event;
@@ -157,7 +158,9 @@ fn is_settled(pool: &Value) -> bool {
     };
     // That a token is not served is said at once, and told after a minute.
     let conditions = status["conditions"].as_array().into_iter().flatten();
-    let is_told = |condition: &Value| condition["type"] == "Served" && condition["reason"] == "NotServed";
-    let settled = status["phase"] == "Ready" || conditions.clone().any(is_told);
+    let is_told = |condition: &Value| {
+        condition["type"] == conditions::SERVED && condition["reason"] == reason::NOT_SERVED
+    };
+    let settled = status["phase"] == phase::READY || conditions.clone().any(is_told);
     settled && here.all(is_known)
 }

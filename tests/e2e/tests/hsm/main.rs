@@ -28,6 +28,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::record::Outcome;
 use trustplane_cluster::node::Node;
 use trustplane_e2e::chart::Chart;
@@ -170,5 +171,5 @@ fn token_moves(stage: &Stage<'_>, buses: &[Bus], nodes: &[Node]) {
     stage.until("one try that was right", || {
         (stage.tries(MOVED) == [Outcome::Accepted]).then_some(())
     });
-    stage.is_told("pico", "TokenMoved");
+    stage.is_told("pico", event::TOKEN_MOVED);
 }

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 use trustplane_api::hsm::record::Record;
-use trustplane_hsm_core::objects::CONFIG_MAP;
 use trustplane_kit::apply::WriteError;
 use trustplane_kit::read::read_object;
 use trustplane_plan::ObjectRef;
+use trustplane_plan::kinds::CONFIG_MAP;
 
 use super::ledger::{Answer, Change, Ledger, LedgerError, Loaded};
 

@@ -1,4 +1,4 @@
-use trustplane_hsm_core::objects::SECRET;
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{Expect, Manifest};
 use trustplane_process::ca::Policy;
 use trustplane_process::secret::Secret;

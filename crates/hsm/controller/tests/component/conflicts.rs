@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use trustplane_api::hsm::HsmPool;
+use trustplane_api::hsm::conditions;
 
 use crate::nodes::Silent;
 use crate::quiet::looked_at;
@@ -35,7 +36,7 @@ async fn two_devices_that_name_one_token_are_in_conflict_and_the_younger_does_no
     meets(&stage, "hsm-agent-a-one", "42").await?;
     meets(&stage, "hsm-agent-b-one", "42").await?;
     let first = format!("{}/a", stage.sandbox.namespace());
-    stage.told("b", "Conflict", &first).await?;
+    stage.told("b", conditions::CONFLICT, &first).await?;
     stage.gone::<Deployment>("hsm-agent-b-one").await?;
     let served = stage.api::<Deployment>().get("hsm-agent-a-one").await?;
     assert_eq!(served.metadata.deletion_timestamp, None);

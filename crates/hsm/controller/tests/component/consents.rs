@@ -7,6 +7,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use trustplane_api::hsm::conditions;
 use trustplane_testkit::{DEADLINE, Sandbox, wait_for, wait_for_some};
 
 use crate::quiet::looked_at;
@@ -75,7 +76,7 @@ async fn whoever_may_make_devices_here_does_not_get_a_secret_there_unless_it_con
     let (_, running) = stage.start("first").await?;
     device(&stage.sandbox, "soft", with_pin_in(there.namespace())).await?;
     stage
-        .told("soft", "PinSecretNotShared", "trustplane.io/pin-for")
+        .told("soft", conditions::PIN_SECRET_NOT_SHARED, "trustplane.io/pin-for")
         .await?;
     looked_at(&looks, 30).await?;
     let name = format!("{}.{AGENT}", stage.sandbox.namespace());
@@ -84,7 +85,9 @@ async fn whoever_may_make_devices_here_does_not_get_a_secret_there_unless_it_con
     assert_eq!(stage.api::<Deployment>().get_opt(AGENT).await?, None);
     let says = |status: &trustplane_api::hsm::HsmPoolStatus, wanted: &str| {
         let mut conditions = status.conditions.iter();
-        conditions.any(|condition| condition.type_ == "PinSecretNotShared" && condition.status == wanted)
+        conditions.any(|condition| {
+            condition.type_ == conditions::PIN_SECRET_NOT_SHARED && condition.status == wanted
+        })
     };
     stage.pool("soft-pool", |status| says(status, "True")).await?;
 

@@ -12,6 +12,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use trustplane_api::hsm::HsmPool;
+use trustplane_api::hsm::conditions;
 use trustplane_hsm_controller::kinds;
 use trustplane_kit::controller::Options;
 use trustplane_plan::FINGERPRINT;
@@ -101,7 +102,7 @@ fn timeless(value: Value) -> Value {
         }
         // How long a token has not been served is a time as well.
         Value::Array(list) => {
-            let kept = list.into_iter().filter(|item| item["type"] != "Served");
+            let kept = list.into_iter().filter(|item| item["type"] != conditions::SERVED);
             kept.map(timeless).collect()
         }
         other => other,

@@ -5,6 +5,7 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::hsm::HsmPool;
+use trustplane_api::hsm::conditions::phase;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::{DEADLINE, wait_for_some};
 
@@ -109,7 +110,9 @@ async fn what_is_wrong_with_a_device_is_told_there_and_in_its_pool() -> Result<(
     let spec = json!({ "deviceType": "PicoHSM", "discovery": { "usb": "all of them" } });
     device(&stage.sandbox, "pico", spec).await?;
     let status = stage
-        .pool("pico-pool", |status| status.phase.as_deref() == Some("Error"))
+        .pool("pico-pool", |status| {
+            status.phase.as_deref() == Some(phase::ERROR)
+        })
         .await?;
     let text = serde_json::to_string(&status.conditions)?;
     assert!(text.contains("discovery.usb"), "{text}");
@@ -123,7 +126,9 @@ async fn what_is_wrong_with_a_device_is_told_there_and_in_its_pool() -> Result<(
     device(&stage.sandbox, "pico", pico()).await?;
     stage.there::<DaemonSet>("pico-discovery").await?;
     stage
-        .pool("pico-pool", |status| status.phase.as_deref() != Some("Error"))
+        .pool("pico-pool", |status| {
+            status.phase.as_deref() != Some(phase::ERROR)
+        })
         .await?;
     stage.kill(running).await
 }
@@ -141,7 +146,9 @@ async fn a_directory_of_the_node_needs_the_consent_of_the_admin() -> Result<()> 
         .unwrap_err();
     device(&stage.sandbox, "soft", token("/etc")).await?;
     let status = stage
-        .pool("soft-pool", |status| status.phase.as_deref() == Some("Error"))
+        .pool("soft-pool", |status| {
+            status.phase.as_deref() == Some(phase::ERROR)
+        })
         .await?;
     let text = serde_json::to_string(&status.conditions)?;
     assert!(text.contains("hostDirectories"), "{text}");
@@ -197,7 +204,7 @@ async fn a_device_whose_tokens_are_named_needs_no_discovery() -> Result<()> {
     // A static token needs no report, and no agent serves it in this test.
     assert_eq!(
         (status.phase.as_deref(), status.expected_pods),
-        (Some("Partial"), 0)
+        (Some(phase::PARTIAL), 0)
     );
     stage.kill(running).await
 }

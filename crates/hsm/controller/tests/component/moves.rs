@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use serde_json::json;
+use trustplane_api::hsm::conditions::event;
 use trustplane_testkit::{DEADLINE, wait_for_some};
 
 use crate::nodes::Silent;
@@ -54,13 +55,13 @@ async fn an_agent_follows_its_token_to_another_node_and_keeps_its_record() -> Re
     // It is told where it went, and once.
     let here = at(&stage.sandbox, "node-1");
     let words = format!("\"{SERIAL}\" follows it from node {here} to node {there}");
-    let told = stage.told("pico", "TokenMoved", &words).await?;
+    let told = stage.told("pico", event::TOKEN_MOVED, &words).await?;
     assert_eq!((told.type_.as_deref(), told.series), (Some("Normal"), None));
     let all = stage.api::<Event>().list(&ListParams::default()).await?;
     let moves = all
         .items
         .iter()
-        .filter(|event| event.reason.as_deref() == Some("TokenMoved"));
+        .filter(|event| event.reason.as_deref() == Some(event::TOKEN_MOVED));
     assert_eq!(moves.count(), 1);
     stage.kill(running).await
 }
@@ -78,7 +79,7 @@ async fn w35_a_static_token_has_one_agent_also_while_it_goes_to_another_node() -
     // Its pod goes on for a while, as one whose node does not answer.
     let silent = Silent::runs(&stage, agent).await?;
     device(&stage.sandbox, "soft", on("node-2")).await?;
-    stage.told("soft", "AgentWaits", &silent.pod).await?;
+    stage.told("soft", event::AGENT_WAITS, &silent.pod).await?;
     looked_at(&looks, 30).await?;
     let between = deployments.get_opt(agent).await?;
     assert!(between.is_none_or(|live| live.metadata.uid == old.metadata.uid));

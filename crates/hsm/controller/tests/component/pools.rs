@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use trustplane_api::hsm::HsmPool;
+use trustplane_api::hsm::conditions::phase;
 use trustplane_testkit::audit::Mark;
 use trustplane_testkit::proxy::{EventFault, EventMatch, Fault, Gate, Match, Proxy, Rule, Verb};
 
@@ -28,7 +29,7 @@ async fn a_report_becomes_the_status_of_the_pool() -> Result<()> {
             status.served_devices
         ),
         // Nobody serves it here.
-        (Some("Partial"), 1, Some(0))
+        (Some(phase::PARTIAL), 1, Some(0))
     );
     let found = &status.aggregated_devices[0];
     assert_eq!(found.serial_number.as_deref(), Some(SERIAL));

@@ -7,6 +7,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::json;
+use trustplane_api::hsm::conditions;
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmPoolStatus};
 use trustplane_hsm_controller::kinds;
 use trustplane_kit::controller::Options;
@@ -80,8 +81,8 @@ async fn a_device_that_cannot_be_read_is_not_taken_for_one_that_is_gone() -> Res
     devices.patch("soft", &PatchParams::default(), &other).await?;
     let kept = |status: &HsmPoolStatus| {
         let told = status.conditions.iter();
-        let mut told =
-            told.filter(|condition| condition.type_ == "InvalidDevice" && condition.status == "True");
+        let mut told = told
+            .filter(|condition| condition.type_ == conditions::INVALID_DEVICE && condition.status == "True");
         status.available_devices == 1
             && told.any(|told| told.message == "spec: cannot be read by this version")
     };

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use trustplane_plan::Manifest;
+use trustplane_plan::kinds::DEPLOYMENT;
 
 use super::Agent;
 use crate::limits::Profile;
 use crate::module;
 use crate::objects::{
-    APP_LABEL, DEPLOYMENT, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name,
-    so_pin_secret_name, tls_secret_name,
+    APP_LABEL, NODE_ANNOTATION, PATH_ANNOTATION, label_value, record_key_secret_name, so_pin_secret_name,
+    tls_secret_name,
 };
 use crate::pod::{argument, container_security, identity, literal, pod_security, pod_spec, probe};
 use crate::resource::token_resource;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use trustplane_api::hsm::{DEVICE, HsmPoolStatus};
 use trustplane_plan::Owner;
+use trustplane_plan::kinds::DEPLOYMENT;
 
 use super::agents;
 use crate::decide::world::{device_meta, pico, pool_view, rules, view};
 use crate::device::Device;
 use crate::discovery_set;
-use crate::objects::DEPLOYMENT;
 use crate::rules::Rules;
 
 fn chosen() -> Rules {

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 use trustplane_api::hsm::names::{DEVICE_LABEL, SERIAL_LABEL};
+use trustplane_plan::kinds::{ROLE, ROLE_BINDING, SERVICE_ACCOUNT};
 use trustplane_plan::{Kind, Manifest};
 
 use super::Agent;
-use crate::objects::{
-    AGENT, COMPONENT_LABEL, DEVICE_NAMESPACE_LABEL, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, away_name,
-    label_value,
-};
+use crate::objects::{AGENT, COMPONENT_LABEL, DEVICE_NAMESPACE_LABEL, away_name, label_value};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use trustplane_api::hsm::DEVICE;
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::record::{AgentPhase, OFFICER, Outcome, Record};
+use trustplane_plan::kinds::{CONFIG_MAP, DEPLOYMENT, ROLE, ROLE_BINDING, SECRET};
 use trustplane_plan::{
-    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedSet, Owner,
-    Plan, Severity, Step, Target, converge_set,
+    Convergence, Deadline, Delete, Fingerprinter, Kind, Manifest, Meta, Note, ObjectRef, OwnedBy, OwnedSet,
+    Owner, Plan, Severity, Step, Target, converge_set,
 };
 
 pub use action::AgentAction;
@@ -22,8 +24,8 @@ use crate::agents::{Agent, agents, is_trusted};
 use crate::consent::Consent;
 use crate::device::Device;
 use crate::objects::{
-    CONFIG_MAP, DEPLOYMENT, DEVICE_NAMESPACE_LABEL, ROLE, ROLE_BINDING, SECRET, agent_of_record_key,
-    away_name, is_for, mark, ownership, record_key_secret_name, so_pin_secret_name, tls_secret_name,
+    DEVICE_NAMESPACE_LABEL, agent_of_record_key, away_name, is_for, mark, ownership, record_key_secret_name,
+    so_pin_secret_name, tls_secret_name,
 };
 use crate::pool::{SOON, grace_period};
 use crate::rules::Rules;
@@ -202,7 +204,7 @@ impl Round<'_> {
                 "{taken} belongs to another HSMDevice, so the token {} has no agent",
                 shown(&agent.serial)
             );
-            self.tell(Severity::Warning, "AgentTaken", &text);
+            self.tell(Severity::Warning, event::AGENT_TAKEN, &text);
             self.keep_all(&agent.name);
             return;
         }
@@ -224,10 +226,7 @@ impl Round<'_> {
             .iter()
             .filter(|(kind, live)| live.object.name() == name && is_away(input, kind, live));
         for (kind, live) in rights {
-            self.done.insert(Target {
-                kind: kind.clone(),
-                object: live.object.clone(),
-            });
+            self.done.insert(live.target(kind));
             self.plan.steps.extend(Delete::seen(kind, live).map(Step::Delete));
         }
     }
@@ -264,7 +263,7 @@ impl Round<'_> {
                 "Secret {so_pin} is gone, and the token {} may have its SO-PIN: no other one is made; restore it from a copy",
                 shown(&agent.serial)
             );
-            self.tell(Severity::Warning, "SoPinLost", &text);
+            self.tell(Severity::Warning, event::SO_PIN_LOST, &text);
         } else if self.wants_so_pin(&agent.name) {
             self.plan.push(Step::Call(self.desk.so_pin(name)));
         }
@@ -310,29 +309,18 @@ impl Round<'_> {
         ];
         let named = |live: &Meta| names.iter().any(|name| live.object.name() == name);
         let live = self.input.live.iter().filter(|(_, live)| named(live));
-        let targets = live.map(|(kind, live)| Target {
-            kind: kind.clone(),
-            object: live.object.clone(),
-        });
+        let targets = live.map(|(kind, live)| live.target(kind));
         self.done.extend(targets.collect::<Vec<_>>());
     }
 
     fn tell(&mut self, severity: Severity, reason: &'static str, text: &str) {
         let meta = &self.view.meta;
-        let about = Target {
-            kind: DEVICE,
-            object: meta.object.clone(),
-        };
-        let note = Note::new(about, &meta.uid, severity, reason, "Serve", text);
+        let note = Note::about(&DEVICE, meta, severity, reason, "Serve", text);
         self.plan.push(Step::Tell(note));
     }
 
     /// Whether a live object may be removed if nobody wishes it.
     fn is_loose(&self, kind: &Kind, live: &Meta) -> bool {
-        let target = Target {
-            kind: kind.clone(),
-            object: live.object.clone(),
-        };
         let name = live.object.name();
         let is_so_pin = *kind == SECRET && name.ends_with("-so-pin");
         // Without its key a record says nothing: they go together.
@@ -341,7 +329,7 @@ impl Round<'_> {
             false => (*kind == CONFIG_MAP).then_some(name),
         };
         let is_empty = |agent: &str| self.input.records.get(agent) == Some(&Record::default());
-        !self.done.contains(&target) && !is_so_pin && record.is_none_or(is_empty)
+        !self.done.contains(&live.target(kind)) && !is_so_pin && record.is_none_or(is_empty)
     }
 
     fn end(mut self) -> Plan<AgentAction> {
@@ -362,7 +350,7 @@ impl Round<'_> {
         let set = OwnedSet {
             live: &live,
             complete,
-            owner: &self.view.meta.uid,
+            owner: OwnedBy::Reference(&self.view.meta.uid),
         };
         let wishes = std::mem::take(&mut self.wishes);
         let (steps, held_up) = converge_set(wishes, set, &ownership(), self.desk.fingerprinter);
@@ -377,7 +365,7 @@ impl Round<'_> {
         for (target, why) in held_up {
             if matches!(why, Convergence::Foreign { .. }) {
                 let text = format!("{target} belongs to somebody else");
-                self.tell(Severity::Warning, "AgentTaken", &text);
+                self.tell(Severity::Warning, event::AGENT_TAKEN, &text);
             }
         }
         self.plan

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use trustplane_api::hsm::DEVICE;
 use trustplane_api::hsm::names::DEVICE_LABEL;
+use trustplane_plan::kinds::SECRET;
 use trustplane_plan::{
     Apply, Convergence, Expect, FINGERPRINT, Fingerprinter, Kind, Manifest, Meta, ObjectRef, Owner, Plan,
     Step, converge,
@@ -17,8 +18,8 @@ use trustplane_plan::{
 
 use super::{AgentAction, AgentsInput};
 use crate::objects::{
-    COMPONENT_LABEL, SECRET, is_for, label_value, mark, ownership, record_key_secret_name,
-    so_pin_secret_name, tls_secret_name,
+    COMPONENT_LABEL, is_for, label_value, mark, ownership, record_key_secret_name, so_pin_secret_name,
+    tls_secret_name,
 };
 
 /// When the certificate in a Secret ends. Whoever issues one stamps the Secret with it.

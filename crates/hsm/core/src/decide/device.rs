@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::names::{DEVICE_LABEL, OPERATOR, TEST_MODE_ANNOTATION};
 use trustplane_api::hsm::{DEVICE, HsmPoolSpec, POOL};
 use trustplane_plan::{
-    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedSet, Owner, Plan, Severity, Step,
-    Target, converge, converge_set,
+    Convergence, Delete, Fingerprinter, Kind, Manifest, Meta, Note, OwnedBy, OwnedSet, Owner, Plan, Severity,
+    Step, Target, converge, converge_set,
 };
 
 use super::{DeviceView, PoolView};
@@ -71,7 +72,7 @@ fn pool(plan: &mut Plan, input: &DeviceInput, owner: Owner, fingerprinter: &Fing
             // One that somebody made for it is as good as ours.
             if !live.is_some_and(is_for_it) {
                 let text = format!("the HSMPool {} is for another HSMDevice", pool_name(name));
-                plan.push(tell(&input.device.meta, "PoolTaken", &text));
+                plan.push(tell(&input.device.meta, event::POOL_TAKEN, &text));
             }
         }
         Convergence::Settled | Convergence::Terminating => {}
@@ -95,7 +96,7 @@ fn daemon_set(
     let set = OwnedSet {
         live: &input.live,
         complete: input.complete,
-        owner: &meta.uid,
+        owner: OwnedBy::Reference(&meta.uid),
     };
     let (steps, held_up) = converge_set(wish.into_iter().collect(), set, &ownership(), fingerprinter);
     plan.steps.extend(steps);
@@ -109,7 +110,7 @@ fn daemon_set(
                 .extend(Delete::seen(&target.kind, live).map(Step::Delete)),
             None => {
                 let text = format!("the DaemonSet {} belongs to somebody else", target.object.name());
-                plan.push(tell(meta, "DiscoveryTaken", &text));
+                plan.push(tell(meta, event::DISCOVERY_TAKEN, &text));
             }
         }
     }
@@ -138,13 +139,9 @@ fn grace(input: &DeviceInput) -> Duration {
 
 /// Notes are told again with every look; equal ones become one event.
 fn tell(device: &Meta, reason: &'static str, text: &str) -> Step {
-    let about = Target {
-        kind: DEVICE,
-        object: device.object.clone(),
-    };
-    Step::Tell(Note::new(
-        about,
-        &device.uid,
+    Step::Tell(Note::about(
+        &DEVICE,
+        device,
         Severity::Warning,
         reason,
         "Serve",

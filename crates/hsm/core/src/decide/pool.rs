@@ -7,18 +7,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::to_value;
+use trustplane_api::hsm::conditions::{self, PINS, SERVED, event, phase, reason};
 use trustplane_api::hsm::record::{AgentPhase, Record};
 use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus, POOL};
+use trustplane_plan::condition::reason::RESOLVED;
 use trustplane_plan::{
-    ConditionStatus, Conditions, Deadline, Meta, Note, ObjectRef, Plan, Severity, Status, Step, Target,
+    ConditionStatus, Conditions, Deadline, Meta, Note, ObjectRef, Plan, Severity, Status, Step,
 };
 
 use super::AgentPod;
 use crate::consent::Consent;
 use crate::device::{Device, Search};
 use crate::pool::serving::Serving;
-use crate::pool::status::{phase, said, tokens, word};
+use crate::pool::status::{self, said, tokens};
 use crate::pool::{
     Claim, Past, Picture, PoolDevice, Silence, Situation, bounded, device_names, grace_period, info,
     whole_second,
@@ -34,8 +36,8 @@ pub struct PoolInput {
     pub pool: Meta,
     /// What it wants.
     pub spec: HsmPoolSpec,
-    /// What its status says now.
-    pub status: Value,
+    /// What its status says now, if it has one: the memory of what was.
+    pub status: Option<HsmPoolStatus>,
     /// The HSMDevices that it is for ([`device_names`]), as far as they exist.
     pub devices: Vec<PoolDevice>,
     /// What other HSMDevices hold, in all namespaces that are served.
@@ -62,7 +64,7 @@ pub fn decide_pool(input: &PoolInput, now: Timestamp) -> Plan {
     if input.pool.is_terminating() {
         return plan;
     }
-    let before: HsmPoolStatus = serde_json::from_value(input.status.clone()).unwrap_or_default();
+    let before = input.status.clone().unwrap_or_default();
     let past = Past::of(&before);
     let names = device_names(&input.spec, &input.pool.owners);
     let serving = Serving::of(input.pool.object.namespace(), &input.records, &input.agent_pods);
@@ -123,8 +125,8 @@ impl Round<'_> {
             )
         };
         let phase = match faults.is_empty() {
-            true => phase(self.picture, self.input.devices.iter().any(is_on_nodes)),
-            false => "Error",
+            true => status::phase(self.picture, self.input.devices.iter().any(is_on_nodes)),
+            false => phase::ERROR,
         };
         let unserved = self.unserved(&tokens);
         let mut status = HsmPoolStatus {
@@ -136,7 +138,7 @@ impl Round<'_> {
             expected_pods: count(self.picture.expected),
             // Nodes that report are not enough: whoever reads this wants tokens that are served.
             phase: Some(match phase {
-                "Ready" if !unserved.is_empty() => "Partial".to_owned(),
+                phase::READY if !unserved.is_empty() => phase::PARTIAL.to_owned(),
                 phase => phase.to_owned(),
             }),
             last_aggregation_time: self.before.last_aggregation_time,
@@ -153,15 +155,19 @@ impl Round<'_> {
             notes: Vec::new(),
         };
         ledger.aggregation(phase, &faults, status.total_devices);
-        ledger.problem("InvalidDevice", "Invalid", &self.invalid());
-        ledger.problem("DeviceWarning", "Warning", &self.warnings());
+        ledger.problem(conditions::INVALID_DEVICE, reason::INVALID, &self.invalid());
+        ledger.problem(conditions::DEVICE_WARNING, reason::WARNING, &self.warnings());
         let conflicts = [self.conflicts(), self.doubles()].concat();
-        ledger.problem("Conflict", "Claimed", &conflicts);
+        ledger.problem(conditions::CONFLICT, reason::CLAIMED, &conflicts);
         let duplicates = [self.duplicates(), self.rivals()].concat();
-        ledger.problem("DuplicateSerial", "Duplicate", &duplicates);
+        ledger.problem(conditions::DUPLICATE_SERIAL, reason::DUPLICATE, &duplicates);
         let left_out = self.left_out(&status.aggregated_devices);
-        ledger.problem("TokensLeftOut", "TooMany", &left_out);
-        ledger.problem("PinSecretNotShared", "NotShared", &self.unshared());
+        ledger.problem(conditions::TOKENS_LEFT_OUT, reason::TOO_MANY, &left_out);
+        ledger.problem(
+            conditions::PIN_SECRET_NOT_SHARED,
+            reason::NOT_SHARED,
+            &self.unshared(),
+        );
         ledger.pins(&status);
         ledger.served(&unserved, plan);
         notes.extend(ledger.notes);
@@ -174,20 +180,18 @@ impl Round<'_> {
             mirroring: None,
             ..self.before.clone()
         };
-        if status == before && !self.input.status.is_null() {
+        if status == before && self.input.status.is_some() {
             return;
         }
         status.last_aggregation_time = Some(whole_second(self.now));
-        let target = Target {
-            kind: POOL,
-            object: self.input.pool.object.clone(),
+        let target = self.input.pool.target(&POOL);
+        // Texts, numbers and times always have a JSON form. If one had none, the memory would stay as it is.
+        let (Ok(live), Ok(wish)) = (to_value(&self.input.status), to_value(&status)) else {
+            return;
         };
-        // Texts, numbers and times always have a JSON form.
-        let wish = serde_json::to_value(&status).unwrap_or_default();
         // The status is also the memory: one that has changed since is not written over.
-        let live = &self.input.status;
         plan.steps
-            .extend(Status::step_from(target, &self.input.pool, live, wish));
+            .extend(Status::step_from(target, &self.input.pool, &live, wish));
     }
 
     /// What has become of agents since.
@@ -200,10 +204,11 @@ impl Round<'_> {
             if known.is_some_and(|known| known.health == token.health) {
                 return None;
             }
-            let (severity, reason) = event(phase)?;
+            let severity = severity(phase)?;
             let serial = bounded(token.serial_number.as_deref()?, 64);
             let text = format!("token {serial:?}: {}", bounded(message, LONGEST));
-            Some(note(self.device(device)?, severity, reason, &text).by("hsm-agent"))
+            let told = note(self.device(device)?, severity, phase.as_str(), &text);
+            Some(told.by("hsm-agent"))
         });
         news.collect()
     }
@@ -238,7 +243,7 @@ impl Ledger<'_> {
             }
             false => (ConditionStatus::False, faults.join("; ")),
         };
-        self.set("DeviceAggregation", status, phase, &message);
+        self.set(conditions::DEVICE_AGGREGATION, status, phase, &message);
     }
 
     /// A condition that is there while something is wrong, and stays to say that it no longer is. What is new is told to the
@@ -253,7 +258,7 @@ impl Ledger<'_> {
         let last = self.conditions.get(type_);
         if problems.is_empty() {
             if last.is_some() {
-                self.set(type_, ConditionStatus::False, "Resolved", "");
+                self.set(type_, ConditionStatus::False, RESOLVED, "");
             }
             return;
         }
@@ -270,7 +275,7 @@ impl Ledger<'_> {
     fn served(&mut self, unserved: &[(&PoolDevice, String)], plan: &mut Plan) {
         if unserved.is_empty() {
             if self.conditions.get(SERVED).is_some() {
-                self.set(SERVED, ConditionStatus::True, "AllServed", "");
+                self.set(SERVED, ConditionStatus::True, reason::ALL_SERVED, "");
             }
             return;
         }
@@ -282,21 +287,23 @@ impl Ledger<'_> {
             None => Deadline::after(self.round.now, STARTS),
         };
         if !late.has_passed(self.round.now, plan) {
-            return self.set(SERVED, is_false, "Starting", &message);
+            return self.set(SERVED, is_false, reason::STARTING, &message);
         }
         let last = self.conditions.get(SERVED);
-        let known = last.is_some_and(|last| last.reason == "NotServed" && last.message == message);
+        let known = last.is_some_and(|last| last.reason == reason::NOT_SERVED && last.message == message);
         if !known {
             let told = unserved.iter();
-            let told = told.map(|(device, text)| note(device, Severity::Warning, "TokenNotServed", text));
+            let told =
+                told.map(|(device, text)| note(device, Severity::Warning, event::TOKEN_NOT_SERVED, text));
             self.notes.extend(told.collect::<Vec<_>>());
         }
-        self.set(SERVED, is_false, "NotServed", &message);
+        self.set(SERVED, is_false, reason::NOT_SERVED, &message);
     }
 
     /// What agents say of PINs. It is told as an event when the agent says it, so the conditions need no other.
     fn pins(&mut self, status: &HsmPoolStatus) {
-        for (phase, type_) in PINS {
+        for phase in PINS {
+            let type_ = phase.as_str();
             let tokens = status.aggregated_devices.iter();
             let texts: Vec<String> = tokens
                 .filter_map(|token| {
@@ -306,9 +313,9 @@ impl Ledger<'_> {
                 })
                 .collect();
             if !texts.is_empty() {
-                self.set(type_, ConditionStatus::True, &word(phase), &texts.join("; "));
+                self.set(type_, ConditionStatus::True, type_, &texts.join("; "));
             } else if self.conditions.get(type_).is_some() {
-                self.set(type_, ConditionStatus::False, "Resolved", "");
+                self.set(type_, ConditionStatus::False, RESOLVED, "");
             }
         }
     }
@@ -316,41 +323,19 @@ impl Ledger<'_> {
 
 /// How long a token may take to be served before people are told: its pod has to start, and to read all its objects.
 const STARTS: Duration = Duration::from_secs(60);
-/// The condition that says whether all tokens that are there are served.
-const SERVED: &str = "Served";
 
-/// What an agent may say of a PIN, and the condition that says so.
-const PINS: [(AgentPhase, &str); 9] = [
-    (AgentPhase::PinRejected, "PinRejected"),
-    (AgentPhase::PinLocked, "PinLocked"),
-    (AgentPhase::PinLow, "PinLow"),
-    (AgentPhase::PinMissing, "PinMissing"),
-    (AgentPhase::PinExpired, "PinExpired"),
-    (AgentPhase::PinInvalid, "PinInvalid"),
-    (AgentPhase::PinNotSet, "PinNotSet"),
-    (AgentPhase::PinUnanswered, "PinUnanswered"),
-    (AgentPhase::PinKeyLost, "PinKeyLost"),
-];
-
-/// How it is told that an agent has come to a phase; some are nobody's business.
-fn event(phase: AgentPhase) -> Option<(Severity, &'static str)> {
-    let pin = PINS.iter().find(|(pin, _)| *pin == phase);
+/// How people are told that an agent has come to a phase; some phases are nobody's business.
+fn severity(phase: AgentPhase) -> Option<Severity> {
     match phase {
-        AgentPhase::Provisioning => Some((Severity::Normal, "Provisioning")),
-        AgentPhase::Provisioned => Some((Severity::Normal, "Provisioned")),
-        AgentPhase::ProvisionSkipped => Some((Severity::Warning, "ProvisionSkipped")),
-        AgentPhase::ProvisionFailed => Some((Severity::Warning, "ProvisionFailed")),
-        _ => pin.map(|(_, reason)| (Severity::Warning, *reason)),
+        AgentPhase::Provisioning | AgentPhase::Provisioned => Some(Severity::Normal),
+        AgentPhase::ProvisionSkipped | AgentPhase::ProvisionFailed => Some(Severity::Warning),
+        _ => PINS.contains(&phase).then_some(Severity::Warning),
     }
 }
 
 fn note(device: &PoolDevice, severity: Severity, reason: &'static str, text: &str) -> Note {
     let meta = &device.device.meta;
-    let about = Target {
-        kind: DEVICE,
-        object: meta.object.clone(),
-    };
-    Note::new(about, &meta.uid, severity, reason, "Aggregate", text)
+    Note::about(&DEVICE, meta, severity, reason, "Aggregate", text)
 }
 
 fn count(n: usize) -> i32 {

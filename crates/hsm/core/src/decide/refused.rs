@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use trustplane_api::hsm::names::DEVICE_LABEL;
+use trustplane_plan::kinds::{DEPLOYMENT, POD};
 use trustplane_plan::{Deadline, Delete, Meta, ObjectRef, Plan, Step};
 
 use super::{AgentAction, AgentsInput};
-use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, DEPLOYMENT, POD, is_for, label_value};
+use crate::objects::{AGENT, APP_LABEL, COMPONENT_LABEL, is_for, label_value};
 
 /// Why the kubelet refuses a pod whose token it cannot give away. Such a pod stays for ever, and another is made in its place.
 const REFUSED: &str = "UnexpectedAdmissionError";

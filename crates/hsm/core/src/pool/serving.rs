@@ -6,7 +6,6 @@ use trustplane_api::hsm::AggregatedDevice;
 use trustplane_api::hsm::record::{AgentPhase, AgentState, Record};
 use trustplane_plan::ObjectRef;
 
-use super::status::word;
 use super::{PoolDevice, bounded, info};
 use crate::decide::AgentPod;
 use crate::objects::{APP_LABEL, agent_name};
@@ -106,7 +105,7 @@ pub(crate) fn obstacle(
 fn complaint(state: &AgentState, namespace: &str, device: &str) -> String {
     let said = format!(
         "its agent says {}: {}",
-        word(state.phase),
+        state.phase.as_str(),
         bounded(&state.message, 256)
     );
     match state.phase {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use trustplane_api::hsm::AggregatedDevice;
+use trustplane_api::hsm::conditions::phase::{AGGREGATING, PARTIAL, PENDING, READY};
 use trustplane_api::hsm::record::{AgentPhase, Record};
 
 use super::picture::{Picture, Sighting};
@@ -22,20 +22,20 @@ const LARGEST: usize = 1_000_000;
 /// How a pool is doing.
 pub(crate) fn phase(picture: &Picture, on_nodes: bool) -> &'static str {
     if !on_nodes {
-        return "Ready";
+        return READY;
     }
     match picture {
-        Picture { pods, .. } if pods.is_empty() => "Pending",
+        Picture { pods, .. } if pods.is_empty() => PENDING,
         Picture {
             completed, expected, ..
-        } if completed >= expected => "Ready",
+        } if completed >= expected => READY,
         Picture {
             fresh,
             expected,
             failed,
             ..
-        } if fresh < expected || *failed > 0 => "Partial",
-        _ => "Aggregating",
+        } if fresh < expected || *failed > 0 => PARTIAL,
+        _ => AGGREGATING,
     }
 }
 
@@ -139,15 +139,7 @@ fn aggregated(token: &Sighting, past: &Past<'_>, records: &BTreeMap<String, Reco
         last_sync_time: before.and_then(|before| before.last_sync_time),
         health: record
             .and_then(|record| record.state.as_ref())
-            .map(|state| word(state.phase)),
-    }
-}
-
-/// A phase in its word.
-pub(crate) fn word(phase: AgentPhase) -> String {
-    match serde_json::to_value(phase) {
-        Ok(Value::String(word)) => word,
-        _ => String::new(),
+            .map(|state| state.phase.as_str().to_owned()),
     }
 }
 

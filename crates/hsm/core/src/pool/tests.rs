@@ -3,15 +3,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use trustplane_api::hsm::conditions::{self, phase};
 use trustplane_api::hsm::record::{AgentPhase, AgentState, Record};
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolSpec, HsmPoolStatus};
+use trustplane_plan::condition::reason::RESOLVED;
+use trustplane_plan::kinds::DAEMON_SET;
 use trustplane_plan::{Owner, Plan, Step};
 
 use super::{DaemonSetView, PodView, PoolDevice, Silence, device_names, grace_period};
 use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_meta, pool_view, rules, view};
 use crate::decide::{AgentPod, DeviceInput, PoolInput, PoolView, decide_device, decide_pool};
 use crate::discovery_set::labels;
-use crate::objects::DAEMON_SET;
 use crate::usb::report::Cadence;
 
 mod consents;
@@ -73,7 +75,7 @@ pub(super) fn input(desired: i32, pods: Vec<PodView>) -> PoolInput {
     PoolInput {
         pool: pool_meta("hsm", "pico"),
         spec: HsmPoolSpec::default(),
-        status: Value::Null,
+        status: None,
         devices: vec![device],
         claims: Vec::new(),
         records: BTreeMap::new(),
@@ -116,14 +118,15 @@ fn settle_as_heard(input: &mut PoolInput, now: Timestamp) -> Plan {
     let plan = decide_pool(input, now);
     for step in &plan.steps {
         if let Step::Status(status) = step {
-            input.status = status.status.clone();
+            // As the API server keeps it: what is written is what is read.
+            input.status = serde_json::from_value(status.status.clone()).unwrap();
         }
     }
     plan
 }
 
 pub(super) fn status(input: &PoolInput) -> HsmPoolStatus {
-    serde_json::from_value(input.status.clone()).unwrap()
+    input.status.clone().unwrap()
 }
 
 pub(super) fn decided(input: &PoolInput, now: Timestamp) -> HsmPoolStatus {
@@ -261,26 +264,29 @@ fn a_pool_goes_through_the_phases_of_the_original() {
     };
     let mut no_set = input(0, Vec::new());
     no_set.devices[0].daemon_set = None;
-    assert_eq!(phase(&no_set, at(1)), "Pending");
-    assert_eq!(phase(&input(2, Vec::new()), at(1)), "Pending");
-    assert_eq!(phase(&input(2, vec![full("n1"), full("n2")]), at(1)), "Ready");
-    assert_eq!(phase(&input(2, vec![full("n1")]), at(1)), "Partial");
+    assert_eq!(phase(&no_set, at(1)), phase::PENDING);
+    assert_eq!(phase(&input(2, Vec::new()), at(1)), phase::PENDING);
+    assert_eq!(
+        phase(&input(2, vec![full("n1"), full("n2")]), at(1)),
+        phase::READY
+    );
+    assert_eq!(phase(&input(2, vec![full("n1")]), at(1)), phase::PARTIAL);
     assert_eq!(
         phase(&input(2, vec![full("n1"), pod("n2", None)]), at(1)),
-        "Partial"
+        phase::PARTIAL
     );
     assert_eq!(
         phase(&input(2, vec![full("n1"), with("n2", "discovering")]), at(1)),
-        "Aggregating"
+        phase::AGGREGATING
     );
     // The original would wait for ever for a node that cannot look.
     assert_eq!(
         phase(&input(2, vec![full("n1"), with("n2", "error")]), at(1)),
-        "Partial"
+        phase::PARTIAL
     );
     let mut gone = input(1, vec![full("n1")]);
     gone.devices.clear();
-    assert_eq!(phase(&gone, at(1)), "Error");
+    assert_eq!(phase(&gone, at(1)), phase::ERROR);
 }
 
 #[test]
@@ -299,14 +305,14 @@ fn the_condition_tells_what_was_aggregated() {
             condition.status.as_str(),
             condition.reason.as_str()
         ),
-        ("DeviceAggregation", "True", "Ready")
+        (conditions::DEVICE_AGGREGATION, "True", phase::READY)
     );
     assert_eq!(condition.message, "Aggregated 1 devices from 1 pods");
     input.devices.clear();
     let condition = &decided(&input, at(2)).conditions[0];
     assert_eq!(
         (condition.status.as_str(), condition.reason.as_str()),
-        ("False", "Error")
+        ("False", phase::ERROR)
     );
     assert_eq!(condition.message, "there is no HSMDevice pico");
 }
@@ -320,14 +326,14 @@ fn a_faulty_device_shows_in_a_condition_and_is_told_once() {
     let told = plan
         .steps
         .iter()
-        .filter(|step| matches!(step, Step::Tell(note) if note.reason == "InvalidDevice"));
+        .filter(|step| matches!(step, Step::Tell(note) if note.reason == conditions::INVALID_DEVICE));
     assert_eq!(told.count(), 1);
     let made = status(&input);
-    assert_eq!(made.phase.as_deref(), Some("Error"));
+    assert_eq!(made.phase.as_deref(), Some(phase::ERROR));
     let invalid = made
         .conditions
         .iter()
-        .find(|condition| condition.type_ == "InvalidDevice")
+        .find(|condition| condition.type_ == conditions::INVALID_DEVICE)
         .unwrap();
     assert!(
         invalid
@@ -343,11 +349,11 @@ fn a_faulty_device_shows_in_a_condition_and_is_told_once() {
     let invalid = made
         .conditions
         .iter()
-        .find(|condition| condition.type_ == "InvalidDevice")
+        .find(|condition| condition.type_ == conditions::INVALID_DEVICE)
         .unwrap();
     assert_eq!(
         (invalid.status.as_str(), invalid.reason.as_str()),
-        ("False", "Resolved")
+        ("False", RESOLVED)
     );
 }
 
@@ -363,7 +369,7 @@ fn f34_w14_a_report_that_is_older_than_the_grace_period_is_not_fresh() {
     let plan = settle(&mut input, at(300));
     let made = status(&input);
     assert!(!made.reporting_pods[0].fresh);
-    assert_eq!(made.phase.as_deref(), Some("Partial"));
+    assert_eq!(made.phase.as_deref(), Some(phase::PARTIAL));
     // Its token is lost from that moment on, and is given up a grace period later.
     assert_eq!(listed(&made), [entry("e6", "n1", "/dev/bus/usb/001/015", false)]);
     assert_eq!(made.aggregated_devices[0].last_seen, at(300));
@@ -422,7 +428,7 @@ fn w14_a_pending_pod_makes_a_pool_partial_and_takes_no_token_away() {
     input.devices[0].pods.push(pending);
     settle(&mut input, at(1));
     let made = status(&input);
-    assert_eq!(made.phase.as_deref(), Some("Partial"));
+    assert_eq!(made.phase.as_deref(), Some(phase::PARTIAL));
     assert_eq!((made.available_devices, made.reporting_pods.len()), (1, 2));
     assert_eq!(made.reporting_pods[1].discovery_status, "pending");
 }
@@ -495,7 +501,7 @@ fn an_empty_list_of_the_original_is_null() {
     let null = json!({"hsmDeviceName": "pico", "discoveredDevices": null, "lastReportTime": at(0),
         "discoveryStatus": "completed", "error": null});
     let input = input(1, vec![pod("n1", Some(null))]);
-    assert_eq!(phase(&input, at(1)), "Ready");
+    assert_eq!(phase(&input, at(1)), phase::READY);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use trustplane_plan::{Kind, ObjectRef, Scope, Target};
+use trustplane_plan::kinds::CONFIG_MAP;
+use trustplane_plan::{ObjectRef, Target};
 
 use super::*;
-
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
 /// A store that shows everything up to a version, and a list brings it up to date if it may.
 #[derive(Clone)]

@@ -1,10 +1,9 @@
-use trustplane_plan::{Kind, ObjectRef, Scope, Severity, Target};
+use trustplane_plan::kinds::CONFIG_MAP;
+use trustplane_plan::{ObjectRef, Severity, Target};
 
 use super::*;
 
 mod shares;
-
-const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
 
 fn note(uid: &str, text: &str) -> Note {
     note_in("ns", uid, text)

@@ -1,10 +1,12 @@
 //! Where the Deployment of an agent is made: never beside a pod that may still have the token.
 
+use trustplane_api::hsm::conditions::event;
+use trustplane_plan::kinds::DEPLOYMENT;
 use trustplane_plan::{Delete, Manifest, Meta, ObjectRef, Severity, Step};
 
 use super::{Round, shown};
 use crate::agents::Agent;
-use crate::objects::{DEPLOYMENT, NODE_ANNOTATION, mark};
+use crate::objects::{NODE_ANNOTATION, mark};
 use crate::pool::bounded;
 
 impl Round<'_> {
@@ -45,7 +47,7 @@ impl Round<'_> {
             named(live.annotations.get(NODE_ANNOTATION).map(String::as_str)),
             named(agent.node.as_deref()),
         );
-        self.tell(Severity::Normal, "TokenMoved", &text);
+        self.tell(Severity::Normal, event::TOKEN_MOVED, &text);
     }
 
     /// Whether a pod of the agent is left. If its node is dead, only a person can tell, and only they can say that it has ended.
@@ -63,7 +65,7 @@ impl Round<'_> {
             bounded(pod.node.as_deref().unwrap_or("none"), 253),
             self.device.namespace,
         );
-        self.tell(Severity::Warning, "AgentWaits", &text);
+        self.tell(Severity::Warning, event::AGENT_WAITS, &text);
         true
     }
 }

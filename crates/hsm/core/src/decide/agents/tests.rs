@@ -4,13 +4,14 @@ use jiff::SignedDuration;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
+use trustplane_api::hsm::conditions::{event, phase};
 use trustplane_api::hsm::record::TokenIdentity;
 use trustplane_api::hsm::{AggregatedDevice, HsmDeviceSpec, HsmPoolStatus};
+use trustplane_plan::kinds::SERVICE_ACCOUNT;
 
 use super::*;
 use crate::decide::ENDS;
 use crate::decide::world::{Cluster, at, fingerprinter, meta, pico, pool_view, rules, spec, steps, view};
-use crate::objects::SERVICE_ACCOUNT;
 use crate::pool::info;
 
 mod consents;
@@ -66,7 +67,10 @@ fn input(spec: &HsmDeviceSpec, status: HsmPoolStatus) -> AgentsInput {
 fn one() -> AgentsInput {
     input(
         &pico(),
-        status("Ready", vec![token("e6", "n1", "/dev/bus/usb/001/015", true)]),
+        status(
+            phase::READY,
+            vec![token("e6", "n1", "/dev/bus/usb/001/015", true)],
+        ),
     )
 }
 
@@ -136,11 +140,11 @@ fn a_token_gets_an_agent_with_all_its_objects_and_then_rests() {
 #[test]
 fn f41_a_new_agent_waits_for_a_pool_that_is_ready_or_partial() {
     for (phase, made) in [
-        ("Pending", false),
-        ("Aggregating", false),
-        ("Error", false),
-        ("Ready", true),
-        ("Partial", true),
+        (phase::PENDING, false),
+        (phase::AGGREGATING, false),
+        (phase::ERROR, false),
+        (phase::READY, true),
+        (phase::PARTIAL, true),
     ] {
         let tokens = vec![token("e6", "n1", "/dev/a", true)];
         let plan = decide(&input(&pico(), status(phase, tokens)));
@@ -150,7 +154,7 @@ fn f41_a_new_agent_waits_for_a_pool_that_is_ready_or_partial() {
 
 #[test]
 fn w14_a_partial_pool_goes_on_serving_and_so_does_one_that_looks_again() {
-    for phase in ["Partial", "Aggregating", "Pending", "Error"] {
+    for phase in [phase::PARTIAL, phase::AGGREGATING, phase::PENDING, phase::ERROR] {
         let mut input = one();
         running(&mut input);
         input.pools[0].status.phase = Some(phase.to_owned());
@@ -161,7 +165,7 @@ fn w14_a_partial_pool_goes_on_serving_and_so_does_one_that_looks_again() {
 #[test]
 fn w14_no_agent_is_made_for_a_token_that_is_not_there_and_one_that_was_keeps_its_agent() {
     let lost = vec![token("e6", "n1", "/dev/a", false)];
-    let mut input = input(&pico(), status("Ready", lost));
+    let mut input = input(&pico(), status(phase::READY, lost));
     assert_eq!(steps(&decide(&input)), [""; 0]);
     input.pools[0].status.aggregated_devices[0].available = true;
     running(&mut input);
@@ -211,7 +215,7 @@ fn nothing_is_removed_on_a_partial_view_or_while_a_pool_is_still_looking() {
     partial.complete = false;
     assert_eq!(steps(&decide(&partial)), [""; 0]);
     let mut looking = input.clone();
-    looking.pools[0].status.phase = Some("Aggregating".to_owned());
+    looking.pools[0].status.phase = Some(phase::AGGREGATING.to_owned());
     let plan = decide(&looking);
     assert_eq!(
         (steps(&plan), plan.look_again),
@@ -263,12 +267,18 @@ fn a_token_without_a_serial_number_or_of_another_device_has_no_agent() {
         .device_info
         .insert(info::CLAIMED_BY.to_owned(), "hsm/older".to_owned());
     let tokens = vec![token("", "n1", "/dev/c", true), other, claimed];
-    assert_eq!(steps(&decide(&input(&pico(), status("Ready", tokens)))), [""; 0]);
+    assert_eq!(
+        steps(&decide(&input(&pico(), status(phase::READY, tokens)))),
+        [""; 0]
+    );
 }
 
 #[test]
 fn two_tokens_with_one_serial_number_have_one_agent_that_does_not_jump() {
-    let mut input = input(&pico(), status("Ready", vec![token("e6", "n1", "/dev/b", true)]));
+    let mut input = input(
+        &pico(),
+        status(phase::READY, vec![token("e6", "n1", "/dev/b", true)]),
+    );
     let cluster = running(&mut input);
     let made = cluster.body(&DEPLOYMENT, NAME).unwrap();
     let annotations = &made["spec"]["template"]["metadata"]["annotations"];
@@ -386,7 +396,7 @@ fn an_so_pin_is_not_made_anew_for_a_token_that_may_have_the_old_one() {
     ] {
         input.records.insert(NAME.to_owned(), officers(outcome));
         assert_eq!(told(&input).contains("call SoPin"), made, "{outcome:?}");
-        assert_eq!(told(&input).contains("SoPinLost"), !made, "{outcome:?}");
+        assert_eq!(told(&input).contains(event::SO_PIN_LOST), !made, "{outcome:?}");
     }
 }
 
@@ -400,7 +410,7 @@ fn an_object_of_another_device_is_not_taken() {
     input.live = vec![(CONFIG_MAP, foreign.clone())];
     let plan = decide(&input);
     assert!(
-        matches!(&plan.steps[..], [Step::Tell(note)] if note.reason == "AgentTaken"),
+        matches!(&plan.steps[..], [Step::Tell(note)] if note.reason == event::AGENT_TAKEN),
         "{plan}"
     );
     // Nor is one of somebody else; the rest of the agent is made.
@@ -409,7 +419,7 @@ fn an_object_of_another_device_is_not_taken() {
     input.live = vec![(CONFIG_MAP, nobodys)];
     let told = steps(&decide(&input)).join("\n");
     assert!(
-        told.contains("AgentTaken") && !told.contains("ConfigMap hsm/hsm-agent-pico-e6\n"),
+        told.contains(event::AGENT_TAKEN) && !told.contains("ConfigMap hsm/hsm-agent-pico-e6\n"),
         "{told}"
     );
 }
@@ -441,7 +451,13 @@ fn any_token() -> impl Strategy<Value = AggregatedDevice> {
 }
 
 fn any_status() -> impl Strategy<Value = HsmPoolStatus> {
-    let phase = select(vec!["Ready", "Partial", "Aggregating", "Pending", "Error"]);
+    let phase = select(vec![
+        phase::READY,
+        phase::PARTIAL,
+        phase::AGGREGATING,
+        phase::PENDING,
+        phase::ERROR,
+    ]);
     let tokens = prop::collection::vec(any_token(), 0..4);
     (phase, tokens).prop_map(|(phase, tokens)| status(phase, tokens))
 }

@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use trustplane_api::hsm::conditions::event;
 use trustplane_api::hsm::{HsmDeviceSpec, HsmPoolStatus};
+use trustplane_plan::kinds::DAEMON_SET;
 
 use super::*;
 use crate::decide::world::{Cluster, fingerprinter, meta, pico, pool_view, rules, soft, spec, steps, view};
-use crate::objects::DAEMON_SET;
 use crate::usb::Selection;
 
 fn input(spec: &HsmDeviceSpec) -> DeviceInput {
@@ -289,7 +290,7 @@ fn a_pool_that_somebody_made_for_the_device_is_taken_as_it_is() {
     pool.spec.hsm_device_refs = vec!["other".to_owned()];
     input.pool = Some(pool);
     let plan = decide(&input);
-    assert!(matches!(&plan.steps[0], Step::Tell(note) if note.reason == "PoolTaken"));
+    assert!(matches!(&plan.steps[0], Step::Tell(note) if note.reason == event::POOL_TAKEN));
 }
 
 #[test]
@@ -310,7 +311,7 @@ fn the_daemon_set_of_the_original_makes_room_and_that_of_somebody_else_does_not(
     assert_eq!(told[1], "delete DaemonSet hsm/pico-discovery (uid old)");
     input.live = live("uid-of-somebody");
     let plan = decide(&input);
-    assert!(matches!(&plan.steps[1], Step::Tell(note) if note.reason == "DiscoveryTaken"));
+    assert!(matches!(&plan.steps[1], Step::Tell(note) if note.reason == event::DISCOVERY_TAKEN));
 }
 
 #[test]

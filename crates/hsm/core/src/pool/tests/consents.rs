@@ -1,5 +1,8 @@
 //! PINs that are not shared.
 
+use trustplane_api::hsm::conditions::{self, reason};
+use trustplane_plan::condition::reason::RESOLVED;
+
 use super::*;
 use crate::consent::Consent;
 
@@ -18,20 +21,25 @@ fn a_pin_that_is_not_shared_is_told_and_asked_for_again() {
     let [_, Step::Tell(note)] = &plan.steps[..] else {
         panic!("{plan}")
     };
-    assert_eq!((note.reason, note.text()), ("PinSecretNotShared", text));
+    assert_eq!(
+        (note.reason, note.text()),
+        (conditions::PIN_SECRET_NOT_SHARED, text)
+    );
     let condition = |input: &PoolInput| {
         let conditions = status(input).conditions;
-        let mut found = conditions.into_iter().filter(|c| c.type_ == "PinSecretNotShared");
+        let mut found = conditions
+            .into_iter()
+            .filter(|c| c.type_ == conditions::PIN_SECRET_NOT_SHARED);
         found
             .next()
             .map(|found| (found.status.to_string(), found.reason, found.message))
     };
     let said = |status: &str, reason: &str, text: &str| Some((status.into(), reason.into(), text.into()));
-    assert_eq!(condition(&input), said("True", "NotShared", text));
+    assert_eq!(condition(&input), said("True", reason::NOT_SHARED, text));
     // The token is there all the same.
     assert_eq!(status(&input).available_devices, 1);
     assert!(settle(&mut input, at(2)).is_empty());
     input.consents = [("pico".to_owned(), Consent::Given)].into();
     settle(&mut input, at(3));
-    assert_eq!(condition(&input), said("False", "Resolved", ""));
+    assert_eq!(condition(&input), said("False", RESOLVED, ""));
 }

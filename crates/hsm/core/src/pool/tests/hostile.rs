@@ -1,5 +1,7 @@
 //! Reports of nodes that lie. Whatever they say, they say it of themselves.
 
+use trustplane_api::hsm::conditions::{self, phase};
+
 use super::*;
 use crate::pool::info;
 use crate::usb::report::LARGEST;
@@ -30,7 +32,7 @@ fn w12_a_report_for_another_device_does_not_count() {
     );
     let made = decided(&input, at(1));
     assert_eq!(listed(&made), [entry("e6", "n1", "/dev/bus/usb/001/015", true)]);
-    assert_eq!(made.phase.as_deref(), Some("Partial"));
+    assert_eq!(made.phase.as_deref(), Some(phase::PARTIAL));
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn many_nodes_that_lie_do_not_crowd_out_an_honest_one() {
     // What is left out is told.
     let left_out = |status: &HsmPoolStatus| {
         let mut conditions = status.conditions.iter();
-        let condition = conditions.find(|condition| condition.type_ == "TokensLeftOut")?;
+        let condition = conditions.find(|condition| condition.type_ == conditions::TOKENS_LEFT_OUT)?;
         Some((condition.status.to_string(), condition.message.clone()))
     };
     let text = format!(

@@ -1,5 +1,6 @@
 //! Two names for one token.
 
+use trustplane_api::hsm::conditions::{self, phase};
 use trustplane_api::hsm::record::{Record, TokenIdentity};
 use trustplane_plan::ObjectRef;
 
@@ -67,9 +68,14 @@ fn of_two_names_for_one_token_the_first_has_it_and_the_other_says_so() {
         Step::Tell(note) => Some((note.reason, note.text().to_owned())),
         _ => None,
     });
-    assert_eq!(told.collect::<Vec<_>>(), [("Conflict", text.to_owned())]);
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [(conditions::CONFLICT, text.to_owned())]
+    );
     let conditions = status(&input).conditions;
-    let conflict = conditions.iter().find(|condition| condition.type_ == "Conflict");
+    let conflict = conditions
+        .iter()
+        .find(|condition| condition.type_ == conditions::CONFLICT);
     assert_eq!(conflict.unwrap().message, text);
     // It stays so, and is told once.
     assert!(settle(&mut input, at(2)).is_empty());
@@ -170,7 +176,7 @@ fn a_static_device_that_becomes_faulty_keeps_its_tokens_and_what_is_known_of_the
     spoil(&mut input);
     settle(&mut input, at(100));
     let made = status(&input);
-    assert_eq!(made.phase.as_deref(), Some("Error"));
+    assert_eq!(made.phase.as_deref(), Some(phase::ERROR));
     assert_eq!(made.aggregated_devices, before.aggregated_devices);
     assert_eq!((made.total_devices, made.available_devices), (1, 1));
     let pin = made

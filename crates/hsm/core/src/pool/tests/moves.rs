@@ -1,5 +1,7 @@
 //! Tokens that several nodes tell of, and nodes that say nothing for a time.
 
+use trustplane_api::hsm::conditions;
+
 use super::*;
 use crate::pool::{Claim, info};
 
@@ -55,7 +57,7 @@ fn f42_a_node_that_claims_the_token_of_another_does_not_get_it_until_that_one_ha
 
 fn duplicate(status: &HsmPoolStatus) -> Option<(&str, &str)> {
     let mut conditions = status.conditions.iter();
-    let condition = conditions.find(|condition| condition.type_ == "DuplicateSerial")?;
+    let condition = conditions.find(|condition| condition.type_ == conditions::DUPLICATE_SERIAL)?;
     Some((condition.status.as_str(), condition.message.as_str()))
 }
 
@@ -75,7 +77,7 @@ fn a_token_that_two_nodes_go_on_reporting_is_told_with_both_of_them() {
         Step::Tell(note) => Some((note.reason, note.text())),
         _ => None,
     });
-    assert_eq!(told.collect::<Vec<_>>(), [("DuplicateSerial", text)]);
+    assert_eq!(told.collect::<Vec<_>>(), [(conditions::DUPLICATE_SERIAL, text)]);
     settle(&mut input, at(71));
     // It is told once, and signs of life change nothing.
     says(&mut input, "n1", 100, true);

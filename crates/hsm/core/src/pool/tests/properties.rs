@@ -114,7 +114,7 @@ proptest! {
             }
             settle(&mut input, at(round));
             let made = status(&input);
-            let size = input.status.to_string().len();
+            let size = serde_json::to_string(&input.status).unwrap().len();
             prop_assert!(size < 1_300_000, "{}", size);
             let honest = entry("e6", "n1", "/dev/bus/usb/001/015", true);
             prop_assert!(listed(&made).contains(&honest));

@@ -1,5 +1,7 @@
 //! A pool tells what is served, and what stands in the way.
 
+use trustplane_api::hsm::conditions::{self, event, phase, reason};
+
 use super::*;
 use crate::decide::world::soft;
 
@@ -11,7 +13,7 @@ fn condition(made: &HsmPoolStatus) -> (String, String, String) {
     let found = made
         .conditions
         .iter()
-        .find(|condition| condition.type_ == "Served");
+        .find(|condition| condition.type_ == conditions::SERVED);
     let found = found.unwrap();
     (
         found.status.to_string(),
@@ -22,7 +24,7 @@ fn condition(made: &HsmPoolStatus) -> (String, String, String) {
 
 fn told(plan: &Plan) -> Vec<String> {
     let notes = plan.steps.iter().filter_map(|step| match step {
-        Step::Tell(note) if note.reason == "TokenNotServed" => Some(note.text().to_owned()),
+        Step::Tell(note) if note.reason == event::TOKEN_NOT_SERVED => Some(note.text().to_owned()),
         _ => None,
     });
     notes.collect()
@@ -39,15 +41,15 @@ fn at_time(input: &mut PoolInput, now: i64) -> Plan {
 fn pool_is_ready_when_every_token_is_served() {
     let mut input = one();
     at_time(&mut input, 1);
-    assert_eq!(served(&status(&input)), (1, Some(0), Some("Partial")));
+    assert_eq!(served(&status(&input)), (1, Some(0), Some(phase::PARTIAL)));
     serves(&mut input, "n1");
     at_time(&mut input, 2);
-    assert_eq!(served(&status(&input)), (1, Some(1), Some("Ready")));
+    assert_eq!(served(&status(&input)), (1, Some(1), Some(phase::READY)));
     assert_eq!(condition(&status(&input)).0, "True");
     // A pod that is not ready serves nothing, whatever the record says.
     input.agent_pods[0].ready = false;
     at_time(&mut input, 3);
-    assert_eq!(served(&status(&input)), (1, Some(0), Some("Partial")));
+    assert_eq!(served(&status(&input)), (1, Some(0), Some(phase::PARTIAL)));
 }
 
 #[test]
@@ -61,7 +63,7 @@ fn obstacle_is_told_once_when_it_has_stood_for_a_minute() {
     );
     let plan = at_time(&mut input, 10);
     assert_eq!(told(&plan), [""; 0]);
-    assert_eq!(condition(&status(&input)).1, "Starting");
+    assert_eq!(condition(&status(&input)).1, reason::STARTING);
     assert_eq!(plan.look_again, Some(Duration::from_secs(60)));
     let plan = at_time(&mut input, 70);
     let text = "token \"e6\": its agent says PinMissing: no PIN in key \"pin\" of Secret hsm/pin";
@@ -69,12 +71,12 @@ fn obstacle_is_told_once_when_it_has_stood_for_a_minute() {
     let (status_now, reason, message) = condition(&status(&input));
     assert_eq!(
         (status_now.as_str(), reason.as_str(), message.as_str()),
-        ("False", "NotServed", text)
+        ("False", reason::NOT_SERVED, text)
     );
     assert_eq!(told(&at_time(&mut input, 80)), [""; 0]);
     serves(&mut input, "n1");
     at_time(&mut input, 90);
-    assert_eq!(condition(&status(&input)).1, "AllServed");
+    assert_eq!(condition(&status(&input)).1, reason::ALL_SERVED);
 }
 
 /// What the pool says of a token in its way.
@@ -126,14 +128,14 @@ fn static_token_of_an_unknown_node_is_not_ready() {
     };
     input.agent_pods = vec![agent_pod(None, "Pending")];
     let said = says(&mut input);
-    assert_eq!(served(&status(&input)), (1, Some(0), Some("Partial")));
+    assert_eq!(served(&status(&input)), (1, Some(0), Some(phase::PARTIAL)));
     assert!(said.contains("is \"nowhere\" a node of this cluster"), "{said}");
     // A token of no node is served from wherever its agent runs.
     let spec = soft(json!([{"name": "e6", "tokenLabel": "a"}]));
     input.devices[0].device = view("hsm", "pico", &spec);
     serves(&mut input, "n7");
     settle(&mut input, at(2));
-    assert_eq!(served(&status(&input)), (1, Some(1), Some("Ready")));
+    assert_eq!(served(&status(&input)), (1, Some(1), Some(phase::READY)));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use trustplane_api::hsm::conditions::phase;
+
 use super::*;
 use crate::pool::{Hearing, Span};
 
@@ -180,7 +182,7 @@ fn token_that_its_agent_serves_stays_while_its_node_is_silent() {
     let made = manager.look(&mut input, 1_000);
     assert_eq!(
         (made.available_devices, made.phase.as_deref()),
-        (1, Some("Partial"))
+        (1, Some(phase::PARTIAL))
     );
     assert!(!made.reporting_pods[0].fresh);
     // Its discovery is gone altogether.

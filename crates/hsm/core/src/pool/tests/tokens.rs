@@ -1,5 +1,8 @@
 //! Each token once, wherever it is said to be.
 
+use trustplane_api::hsm::MirroringStatus;
+use trustplane_api::hsm::conditions::{self, phase};
+
 use super::*;
 use crate::decide::world::soft;
 use crate::pool::{Claim, info};
@@ -14,7 +17,7 @@ fn a_token_that_is_unplugged_stays_as_lost_since_then() {
     let made = status(&input);
     assert_eq!((made.available_devices, made.total_devices), (0, 1));
     assert_eq!(made.aggregated_devices[0].last_seen, at(21));
-    assert_eq!(made.phase.as_deref(), Some("Ready"));
+    assert_eq!(made.phase.as_deref(), Some(phase::READY));
 }
 
 #[test]
@@ -56,12 +59,12 @@ fn two_tokens_with_one_serial_number_on_one_node_both_stay_and_are_marked_and_to
     );
     assert_eq!(marked(&made, info::DUPLICATE), [Some("2"), Some("2")]);
     let text = "2 tokens on node n1 have the serial number \"e6\": the one at /dev/b was there first and is used, not /dev/a";
-    let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == "DuplicateSerial" && note.text() == text);
+    let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == conditions::DUPLICATE_SERIAL && note.text() == text);
     assert_eq!(plan.steps.iter().filter(|step| told(step)).count(), 1, "{plan}");
     let condition = |status: &HsmPoolStatus| {
         let mut conditions = status.conditions.iter();
         let found = conditions
-            .find(|condition| condition.type_ == "DuplicateSerial")
+            .find(|condition| condition.type_ == conditions::DUPLICATE_SERIAL)
             .unwrap();
         (found.status.to_string(), found.message.clone())
     };
@@ -137,9 +140,9 @@ fn the_older_of_two_devices_keeps_a_token_and_the_other_says_so() {
         let conflict = made
             .conditions
             .iter()
-            .find(|condition| condition.type_ == "Conflict");
+            .find(|condition| condition.type_ == conditions::CONFLICT);
         assert_eq!(conflict.is_some(), lost);
-        let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == "Conflict");
+        let told = |step: &Step| matches!(step, Step::Tell(note) if note.reason == conditions::CONFLICT);
         assert_eq!(plan.steps.iter().any(told), lost);
         assert!(settle(&mut input, at(2)).is_empty());
         if let Some(conflict) = conflict {
@@ -216,7 +219,7 @@ fn static_tokens_come_from_the_device_and_need_no_pods() {
     let plan = settle(&mut input, at(1));
     let made = status(&input);
     // Nobody serves them yet.
-    assert_eq!(made.phase.as_deref(), Some("Partial"));
+    assert_eq!(made.phase.as_deref(), Some(phase::PARTIAL));
     assert_eq!(
         listed(&made),
         [entry("a", "n1", "", true), entry("b", "", "", true)]
@@ -317,8 +320,14 @@ fn a_token_that_is_told_twice_for_one_place_is_there_if_it_is_there_once() {
 fn what_others_say_in_the_status_stays() {
     let mut input = one();
     settle(&mut input, at(1));
-    input.status["aggregatedDevices"][0]["role"] = "Primary".into();
-    input.status["mirroring"] = json!({"enabled": true, "failoverCount": 2, "primaryNode": "n1"});
+    let known = input.status.as_mut().unwrap();
+    known.aggregated_devices[0].role = Some("Primary".to_owned());
+    known.mirroring = Some(MirroringStatus {
+        enabled: true,
+        failover_count: 2,
+        primary_node: Some("n1".to_owned()),
+        ..MirroringStatus::default()
+    });
     assert!(settle(&mut input, at(2)).is_empty());
     let devices = json!([seen("e6", "/dev/other", at(3))]);
     input.devices[0].pods[0] = pod("n1", Some(report("n1", at(3), devices)));

@@ -1,5 +1,7 @@
 //! PINs in other namespaces.
 
+use trustplane_api::hsm::conditions::phase;
+
 use super::*;
 
 /// What the agent has in the namespace of its PIN.
@@ -84,7 +86,7 @@ fn consent_that_is_taken_back_takes_the_right_and_leaves_the_rest_whatever_the_p
     assert_eq!(steps(&decide(&input)), gone);
     let mut lost = input.clone();
     lost.complete = false;
-    lost.pools[0].status.phase = Some("Pending".to_owned());
+    lost.pools[0].status.phase = Some(phase::PENDING.to_owned());
     lost.pools[0].status.aggregated_devices[0].available = false;
     assert_eq!(steps(&decide(&lost)), gone);
     carry_out(&mut input, &mut cluster);

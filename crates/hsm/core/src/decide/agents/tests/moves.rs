@@ -1,5 +1,7 @@
 //! Tokens that go from node to node.
 
+use trustplane_api::hsm::conditions::{event, phase};
+
 use super::*;
 use crate::decide::world::soft;
 
@@ -16,7 +18,10 @@ fn f42_a_token_that_moved_gets_its_agent_at_the_new_place() {
     let [_, Step::Tell(told)] = &plan.steps[..] else {
         panic!("{plan}")
     };
-    assert_eq!((told.severity, told.reason), (Severity::Normal, "TokenMoved"));
+    assert_eq!(
+        (told.severity, told.reason),
+        (Severity::Normal, event::TOKEN_MOVED)
+    );
     assert_eq!(
         told.text(),
         r#"the agent of the token "e6" follows it from node n1 to node n2"#
@@ -56,7 +61,7 @@ fn fixed(node: &str) -> AgentsInput {
     listed
         .device_info
         .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
-    input(&spec, status("Ready", vec![listed]))
+    input(&spec, status(phase::READY, vec![listed]))
 }
 
 /// A pod of its agent.
@@ -115,7 +120,7 @@ fn w35_a_static_token_has_no_second_agent_while_a_pod_of_the_first_may_run() {
             panic!("{plan}")
         };
         assert_eq!(plan.steps.len(), 1, "{plan}");
-        assert_eq!(*reason, "AgentWaits");
+        assert_eq!(*reason, event::AGENT_WAITS);
         assert_eq!(
             *text,
             format!(
@@ -180,7 +185,7 @@ fn a_deployment_of_somebody_else_is_not_removed_because_a_token_moved() {
     input.pools[0].status.aggregated_devices = vec![token("e6", "n2", "/dev/b", true)];
     let told = steps(&decide(&input)).join("\n");
     assert!(
-        told.contains("AgentTaken") && !told.contains("Deployment hsm/hsm-agent-pico-e6 ("),
+        told.contains(event::AGENT_TAKEN) && !told.contains("Deployment hsm/hsm-agent-pico-e6 ("),
         "{told}"
     );
 }

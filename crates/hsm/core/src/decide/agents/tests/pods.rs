@@ -1,5 +1,7 @@
 //! What the pod of an agent looks like.
 
+use trustplane_api::hsm::conditions::phase;
+
 use super::*;
 use crate::decide::world::soft;
 
@@ -8,7 +10,7 @@ fn w35_every_object_of_an_agent_is_owned_and_has_labels_that_are_valid() {
     let odd = "DENK 01/ä";
     let mut input = input(
         &pico(),
-        status("Ready", vec![token(odd, "n1", "/dev/bus/usb/001/015", true)]),
+        status(phase::READY, vec![token(odd, "n1", "/dev/bus/usb/001/015", true)]),
     );
     let cluster = running(&mut input);
     assert_eq!(cluster.objects.len(), 7);
@@ -140,7 +142,7 @@ fn of_two_that_report_a_token_the_one_that_holds_it_says_who_may_open_it() {
         .device_info
         .insert(info::MOVED_TO.to_owned(), "n1".to_owned());
     for tokens in [vec![holder.clone(), other.clone()], vec![other, holder]] {
-        let made = deployment(&input(&pico(), status("Ready", tokens)), NAME);
+        let made = deployment(&input(&pico(), status(phase::READY, tokens)), NAME);
         assert_eq!(pod(&made)["securityContext"]["runAsUser"], 65532);
     }
 }
@@ -186,7 +188,7 @@ fn a_static_token_runs_without_root_where_the_device_says() {
     listed
         .device_info
         .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
-    let mut input = input(&soft, status("Ready", vec![listed]));
+    let mut input = input(&soft, status(phase::READY, vec![listed]));
     let made = deployment(&input, "hsm-agent-pico-dev-a");
     let (pod, container) = (pod(&made), &pod(&made)["containers"][0]);
     assert_eq!(pod["nodeSelector"], json!({"disk": "ssd"}));
@@ -224,7 +226,7 @@ fn limits_of(kind: &str, library: &str, fixed: bool, declared: Option<&str>) -> 
             .device_info
             .insert(info::DISCOVERY_TYPE.to_owned(), info::STATIC.to_owned());
     }
-    let made = deployment(&input(&spec, status("Ready", vec![listed])), NAME);
+    let made = deployment(&input(&spec, status(phase::READY, vec![listed])), NAME);
     let given = arguments(&made);
     let mut given = given
         .iter()

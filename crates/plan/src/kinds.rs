@@ -1,0 +1,68 @@
+//! Kinds of Kubernetes itself, each defined once.
+//!
+//! Watches, plans and reads name kinds by these constants. Kinds of our own APIs are in `trustplane-api`. A kind that is missing
+//! here is added here: `cargo xtask lint` refuses a second definition of a kind anywhere in the workspace.
+//!
+//! ```
+//! use trustplane_plan::{ObjectRef, kinds::SECRET};
+//!
+//! assert_eq!(SECRET.object_path(&ObjectRef::new(Some("shop"), "db")), "/api/v1/namespaces/shop/secrets/db");
+//! ```
+
+use crate::{Kind, Scope};
+
+/// ConfigMaps.
+pub const CONFIG_MAP: Kind = Kind::new("", "v1", "ConfigMap", "configmaps", Scope::Namespaced);
+/// Events of the group `events.k8s.io`: what we write.
+pub const EVENT: Kind = Kind::new("events.k8s.io", "v1", "Event", "events", Scope::Namespaced);
+/// Events of the core group: the same objects as [`EVENT`] under their older names.
+pub const CORE_EVENT: Kind = Kind::new("", "v1", "Event", "events", Scope::Namespaced);
+/// Namespaces.
+pub const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
+/// Nodes.
+pub const NODE: Kind = Kind::new("", "v1", "Node", "nodes", Scope::Cluster);
+/// Pods.
+pub const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
+/// Secrets.
+pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+/// ServiceAccounts.
+pub const SERVICE_ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount", "serviceaccounts", Scope::Namespaced);
+
+/// DaemonSets.
+pub const DAEMON_SET: Kind = Kind::new("apps", "v1", "DaemonSet", "daemonsets", Scope::Namespaced);
+/// Deployments.
+pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments", Scope::Namespaced);
+
+/// Roles.
+pub const ROLE: Kind = Kind::new(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "Role",
+    "roles",
+    Scope::Namespaced,
+);
+/// RoleBindings.
+pub const ROLE_BINDING: Kind = Kind::new(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "RoleBinding",
+    "rolebindings",
+    Scope::Namespaced,
+);
+
+/// ValidatingWebhookConfigurations.
+pub const VALIDATING_WEBHOOKS: Kind = Kind::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    Scope::Cluster,
+);
+/// MutatingWebhookConfigurations.
+pub const MUTATING_WEBHOOKS: Kind = Kind::new(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    Scope::Cluster,
+);
