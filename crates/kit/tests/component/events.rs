@@ -35,7 +35,7 @@ async fn rig(name: &str) -> Result<(Rig, Meta)> {
     Ok((rig, meta.unwrap()))
 }
 
-fn note(rig: &Rig, about: &Meta, text: &str) -> Note {
+fn note(about: &Meta, text: &str) -> Note {
     Note::about(&CONFIG_MAP, about, Severity::Warning, "TokenLost", "Sync", text)
 }
 
@@ -68,7 +68,7 @@ pub fn count(metrics: &Metrics, outcome: &str) -> u64 {
 async fn a_restart_goes_on_with_the_series() -> Result<()> {
     let (rig, about) = rig("series").await?;
     let mark = Mark::now(rig.sandbox.plane()).await?;
-    let once = note(&rig, &about, "the token is gone");
+    let once = note(&about, "the token is gone");
     process(&rig, rig.clients.call.clone(), std::slice::from_ref(&once)).await;
     let [first] = &events(&rig).await?[..] else {
         panic!("one event")
@@ -88,12 +88,7 @@ async fn a_restart_goes_on_with_the_series() -> Result<()> {
     );
 
     process(&rig, rig.clients.call.clone(), &vec![once.clone(); 3]).await;
-    process(
-        &rig,
-        rig.clients.call.clone(),
-        &[once, note(&rig, &about, "another")],
-    )
-    .await;
+    process(&rig, rig.clients.call.clone(), &[once, note(&about, "another")]).await;
     let mut all = events(&rig).await?;
     all.sort_by_key(|event| event.note.clone());
     assert_eq!(all.len(), 2);
@@ -111,7 +106,7 @@ async fn a_running_process_publishes_at_once_and_only_once() -> Result<()> {
     let (told, publisher) = Events::new(rig.clients.call.clone(), CONTROLLER, "me-1", &metrics);
     let stop = CancellationToken::new();
     let run = tokio::spawn(publisher.run(stop.clone()));
-    assert!(told.clone().tell(&note(&rig, &about, "hello")).is_taken());
+    assert!(told.clone().tell(&note(&about, "hello")).is_taken());
     let api: Api<Event> = rig.sandbox.api();
     eventually(&api, &Select::default(), DEADLINE, |found| {
         (found.len() == 1).then_some(())
@@ -128,8 +123,8 @@ async fn a_long_and_a_hostile_note_are_taken() -> Result<()> {
     let (rig, about) = rig("long").await?;
     let long = "ü".repeat(2 * MAX_NOTE);
     let notes = [
-        note(&rig, &about, &long),
-        note(&rig, &about, "line\nline\u{0}\u{2028}\"quoted\""),
+        note(&about, &long),
+        note(&about, "line\nline\u{0}\u{2028}\"quoted\""),
     ];
     let metrics = process(&rig, rig.clients.call.clone(), &notes).await;
     assert_eq!(count(&metrics, "published"), 2);
@@ -143,9 +138,7 @@ async fn a_long_and_a_hostile_note_are_taken() -> Result<()> {
 #[tokio::test]
 async fn one_object_cannot_flood_the_cluster() -> Result<()> {
     let (rig, about) = rig("flood").await?;
-    let notes: Vec<Note> = (0..60)
-        .map(|n| note(&rig, &about, &format!("number {n}")))
-        .collect();
+    let notes: Vec<Note> = (0..60).map(|n| note(&about, &format!("number {n}"))).collect();
     let metrics = process(&rig, rig.clients.call.clone(), &notes).await;
     assert_eq!(events(&rig).await?.len(), 25);
     assert_eq!(count(&metrics, "over_budget"), 35, "{}", metrics.encode());
@@ -158,12 +151,12 @@ async fn an_outage_delays_a_note_and_a_refusal_drops_it() -> Result<()> {
     let proxy = Proxy::start(rig.sandbox.plane()).await?;
     let behind = clients(&rig.instance.through(&proxy), Fence::always())?;
     proxy.add(Rule::new(Match::writes(), Fault::Answer(Answer::unavailable())).times(2));
-    let metrics = process(&rig, behind.call.clone(), &[note(&rig, &about, "late")]).await;
+    let metrics = process(&rig, behind.call.clone(), &[note(&about, "late")]).await;
     assert_eq!((count(&metrics, "published"), events(&rig).await?.len()), (1, 1));
 
     let mark = proxy.mark();
     proxy.add(Rule::new(Match::writes(), Fault::Answer(Answer::forbidden())));
-    let metrics = process(&rig, behind.call.clone(), &[note(&rig, &about, "never")]).await;
+    let metrics = process(&rig, behind.call.clone(), &[note(&about, "never")]).await;
     assert_eq!(
         (count(&metrics, "published"), count(&metrics, "given_up")),
         (0, 1)
@@ -177,7 +170,7 @@ async fn an_outage_delays_a_note_and_a_refusal_drops_it() -> Result<()> {
 async fn who_does_not_lead_tells_nothing() -> Result<()> {
     let (rig, about) = rig("fenced").await?;
     let standby = clients(&rig.instance, Fence::closed())?;
-    let metrics = process(&rig, standby.call, &[note(&rig, &about, "x")]).await;
+    let metrics = process(&rig, standby.call, &[note(&about, "x")]).await;
     assert_eq!(count(&metrics, "given_up"), 1);
     assert!(events(&rig).await?.is_empty());
     Ok(())
