@@ -21,6 +21,7 @@ use clap::builder::PossibleValuesParser;
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::image_archive::{ImageSpec, write};
 use trustplane_cluster::node;
+use trustplane_cluster::progress::Progress;
 
 pub use binary::{Profile, compile, compile_tool};
 use recipe::{RECIPES, Recipe};
@@ -112,11 +113,14 @@ pub fn build_all(recipes: &[&Recipe], profile: Profile, cache: &Cache, out: &Pat
 }
 
 fn build(recipe: &Recipe, program: &Path, profile: Profile, cache: &Cache, out: &Path) -> Result<Image> {
+    let mut progress = Progress::begin(format!("make image {}", recipe.name));
     fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
     let scratch = tempfile::tempdir_in(out).context("create a scratch directory")?;
     let stripped = scratch.path().join(recipe.binary);
+    progress.note("strip the program");
     binary::strip(program, &stripped)?;
 
+    progress.note("collect the files of Debian packages");
     let rootfs = rootfs::assemble(recipe, &stripped, &cache.root().join("debian"))
         .with_context(|| format!("put image {} together", recipe.name))?;
     let archive = out.join(format!("{}.tar", recipe.name));
@@ -128,11 +132,13 @@ fn build(recipe: &Recipe, program: &Path, profile: Profile, cache: &Cache, out: 
         env: Vec::new(),
         labels: labels(recipe, &rootfs.packages),
     };
+    progress.note("write the archive");
     write(&spec, &archive)?;
     let size = fs::metadata(&archive)?.len();
     if profile == Profile::Release {
         ensure!(size <= recipe.budget, over_budget(recipe, size));
     }
+    progress.finish();
     Ok(Image {
         reference: spec.reference,
         archive,

@@ -5,6 +5,7 @@ mod edges;
 mod kinds;
 mod limits;
 mod metrics;
+mod profile;
 mod proofs;
 mod reads;
 mod texts;
@@ -39,6 +40,7 @@ pub fn run(_: Args) -> Result<()> {
     faults.extend(proofs::check(&run::root(), &metadata)?);
     faults.extend(metrics::check(&run::root())?);
     faults.extend(limits::check(&run::root())?);
+    faults.extend(profile::check(&run::root(), &metadata)?);
     if faults.is_empty() {
         println!("lint: {} crates, no fault", metadata.workspace_packages().len());
         return Ok(());

@@ -116,7 +116,9 @@ impl Module {
         }
         // Nobody debugs the tools: without what a debugger needs they build in five sixths of the time.
         let compiler = "-gcflags=all=-dwarf=false".to_owned();
-        Ok(vec!["-trimpath".into(), compiler, "-ldflags".into(), linker])
+        // No -trimpath: with it Go's cache tells packages apart by the version that go.mod requires and not by the one that
+        // replaces it, and tools would not share the packages of Kubernetes.
+        Ok(vec![compiler, "-ldflags".into(), linker])
     }
 
     /// Builds in `staging` and gives the directory with the binaries.
@@ -204,6 +206,51 @@ fn required_version<'a>(go_mod: &'a str, path: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    /// The version that a module is built at: that of its replacement, if it has one.
+    fn built_version<'a>(go_mod: &'a str, path: &str) -> Option<&'a str> {
+        let replaced = go_mod.lines().find_map(|line| {
+            let line = line.trim().trim_start_matches("replace ");
+            let replacement = line.strip_prefix(path)?.strip_prefix(" => ")?;
+            replacement.split_once(' ').map(|(_, version)| version)
+        });
+        replaced.or_else(|| required_version(go_mod, path))
+    }
+
+    #[test]
+    fn replacements_decide_the_version_that_is_built() {
+        let go_mod = "require (\n\ta v1.0.0\n\ta/b v1.0.0\n)\nreplace a/b => c v0.9.0\nreplace (\n\td => d v2.0.0\n)\n";
+        let built = ["a", "a/b", "d", "e"].map(|path| built_version(go_mod, path));
+        assert_eq!(built, [Some("v1.0.0"), Some("v0.9.0"), Some("v2.0.0"), None]);
+    }
+
+    // Go compiles a package again for each version of a module, and most of helm and CoreDNS is Kubernetes' own code.
+    #[test]
+    fn tools_share_the_modules_of_kubernetes() {
+        // etcd is a release ahead of the client in Kubernetes, and needs a newer OpenTelemetry.
+        let ahead: &[&str] = &["go.etcd.io/", "go.opentelemetry.io/"];
+        for (tool, own) in [(ETCD, ahead), (COREDNS, &[]), (HELM, &[])] {
+            let words = tool
+                .go_mod
+                .lines()
+                .filter_map(|line| line.trim().split(' ').next());
+            let shared = words.filter(|path| !own.iter().any(|prefix| path.starts_with(prefix)));
+            let versions = shared.filter_map(|path| {
+                let expected = built_version(KUBERNETES.go_mod, path)?;
+                Some((path, expected, built_version(tool.go_mod, path)?))
+            });
+            let versions: Vec<_> = versions.collect();
+            assert!(
+                versions.len() > 30,
+                "{} shares {} modules",
+                tool.path,
+                versions.len()
+            );
+            for (path, expected, built) in versions {
+                assert_eq!(built, expected, "{path} of {}", tool.path);
+            }
+        }
+    }
+
     #[test]
     fn versions_come_from_go_mod() {
         let go_mod = "module m\n\ntool a/cmd/x\n\nrequire (\n\ta v1.2.3 // indirect\n\ta/b v9.9.9\n)\nrequire c v0.1.0\n";
@@ -222,5 +269,20 @@ mod tests {
         );
         assert!(flags.contains("version.gitMajor=1 "), "{flags}");
         assert!(!ETCD.flags().unwrap().join(" ").contains("-X"));
+    }
+
+    #[test]
+    fn tools_share_the_compiled_packages_of_kubernetes() {
+        let compiler = |module: &Module| {
+            let flags = module.flags().unwrap();
+            flags
+                .into_iter()
+                .filter(|flag| !flag.starts_with("-s -w"))
+                .collect::<Vec<_>>()
+        };
+        for tool in [ETCD, COREDNS, HELM, PROBE] {
+            assert_eq!(compiler(&tool), compiler(&KUBERNETES), "{}", tool.path);
+        }
+        assert!(!compiler(&KUBERNETES).iter().any(|flag| flag == "-trimpath"));
     }
 }
