@@ -202,6 +202,7 @@ pub struct Match {
     name: Option<String>,
     agent: Option<String>,
     token: Option<Token>,
+    streamed: bool,
 }
 
 impl Match {
@@ -215,6 +216,14 @@ impl Match {
         Self {
             verbs: vec![verb],
             ..Self::default()
+        }
+    }
+
+    /// Lists that are asked for as the first part of a watch.
+    pub fn streamed_lists() -> Self {
+        Self {
+            streamed: true,
+            ..Self::verb(Verb::Watch)
         }
     }
 
@@ -302,6 +311,11 @@ impl Match {
             && same(&self.name, &request.name)
             && same(&self.agent, &request.agent)
             && self.token.as_ref().is_none_or(|token| *token == request.token)
+            && (!self.streamed
+                || request
+                    .query
+                    .split('&')
+                    .any(|pair| pair == "sendInitialEvents=true"))
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use trustplane_hsm_controller::rights;
 use trustplane_kit::rights::Place;
 use trustplane_testkit::audit::{Mark, granted};
-use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule, Verb};
+use trustplane_testkit::proxy::{Answer, Fault, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, Select, eventually, wait_for};
 
 use crate::stage::{Stage, device, fixed, phase, pico};
@@ -91,10 +91,8 @@ async fn rights_used_are_rights_granted() -> Result<()> {
         "roles",
         "rolebindings",
     ] {
-        let streams = Match::verb(Verb::Watch).resource(resource);
-        // The Secret of the CA has a watch of its own.
-        let times = if resource == "secrets" { 8 } else { 1 };
-        proxy.add(Rule::new(streams, Fault::Answer(Answer::invalid())).times(times));
+        let streams = Match::streamed_lists().resource(resource);
+        proxy.add(Rule::new(streams, Fault::Answer(Answer::invalid())));
     }
     let hindered = [
         "daemonset",
