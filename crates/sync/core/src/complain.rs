@@ -28,7 +28,7 @@ pub fn complain(pod: &Pod, told: &BTreeSet<u64>) -> Plan<Memory> {
     let all: BTreeSet<u64> = problems.iter().map(|problem| known(problem)).collect();
     let mut plan = Plan::default();
     if !told.is_subset(&all) {
-        plan.push(Step::Call(Memory::Only(pod.object.clone(), all)));
+        plan.push(Step::Remember(Memory::Only(pod.object.clone(), all)));
     }
     for problem in problems {
         let id = known(problem);
@@ -88,7 +88,7 @@ mod tests {
         let good = pod("{provider: mock, path: a, secretName: s}");
         assert!(complain(&good, &BTreeSet::new()).is_empty());
         let over = Memory::Only(good.object.clone(), BTreeSet::new());
-        assert_eq!(complain(&good, &told).steps, [Step::Call(over)], "mended");
+        assert_eq!(complain(&good, &told).steps, [Step::Remember(over)], "mended");
     }
 
     #[test]
