@@ -2,6 +2,7 @@
 
 mod faults;
 mod life;
+mod stores;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{
-    Apply, Class, Classified, Ending, Failure, Manifest, Note, ObjectRef, Plan, Severity, Step, Target,
+    Apply, Class, Classified, Delete, Ending, Failure, Manifest, Note, ObjectRef, Plan, Propagation,
+    Severity, Step, Target,
 };
 use trustplane_process::metrics::Metrics;
 
@@ -84,6 +86,17 @@ impl Controller for Puppet {
                 Some("ns"),
                 "written",
             ))));
+        }
+        if input == "remove" {
+            plan.push(Step::Delete(Delete {
+                target: Target {
+                    kind: CONFIG_MAP,
+                    object: ObjectRef::new(Some("ns"), "written"),
+                },
+                uid: "u".into(),
+                resource_version: None,
+                propagation: Propagation::Background,
+            }));
         }
         if input == "again" {
             plan.look_again_in(Duration::from_secs(7));
@@ -171,7 +184,7 @@ impl Api {
             ),
             Err(_) => (
                 201,
-                serde_json::json!({ "metadata": { "name": "written", "namespace": "ns" } }),
+                serde_json::json!({ "metadata": { "name": "written", "namespace": "ns", "resourceVersion": "5" } }),
             ),
         }
     }
