@@ -196,3 +196,6 @@ impl<T> fmt::Debug for Store<T> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
