@@ -243,6 +243,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn name_that_no_object_has_gets_no_path() {
+        let is_refused = |namespace: &str, name: &str| {
+            let target = Target {
+                kind: trustplane_plan::kinds::SECRET,
+                object: ObjectRef::new(Some(namespace), name),
+            };
+            matches!(
+                path(&Attempt::new("read", &target)),
+                Err(WriteError::Invalid { .. })
+            )
+        };
+        assert!(!is_refused("shop", "db"));
+        assert!(is_refused("shop", "db?watch=1") && is_refused("shop", "") && is_refused("../x", "db"));
+    }
+
+    #[test]
     fn a_name_never_leads_elsewhere() {
         for bad in [
             "",
