@@ -169,6 +169,10 @@ mod tests {
         pool.silent(0);
         assert_eq!(pool.silent_when_heard(10, 35), 10);
         assert_eq!(pool.silent_when_heard(36, 36), 36);
+        // Nor does a report that was renewed just before the server fell silent.
+        pool.report = "second".into();
+        assert_eq!(pool.silent_when_heard(40, 40), 0);
+        assert_eq!(pool.silent_when_heard(45, 80), 5);
     }
 
     /// Nobody looked while the stores were behind.

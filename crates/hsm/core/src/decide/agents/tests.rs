@@ -230,6 +230,25 @@ fn nothing_is_removed_on_a_partial_view_or_while_a_pool_is_still_looking() {
     assert_eq!(steps(&decide(&input)), [""; 0]);
 }
 
+/// After an outage the time of a pool has passed, and nobody could have heard of a change.
+#[test]
+fn agents_stay_until_a_pool_was_watched_for_its_period() {
+    let mut input = one();
+    running(&mut input);
+    input.pools[0].status.aggregated_devices.clear();
+    input.pools[0].status.phase = Some(phase::AGGREGATING.to_owned());
+    let mut after = |watched: u64| {
+        input.pools[0].watched = Duration::from_secs(watched);
+        decide_agents(&input, &rules(), &fingerprinter(), at(900))
+    };
+    let plan = after(100);
+    assert_eq!(
+        (steps(&plan), plan.look_again),
+        (Vec::new(), Some(Duration::from_secs(200)))
+    );
+    assert!(!after(300).is_empty());
+}
+
 #[test]
 fn a_faulty_device_keeps_its_agents_as_they_are() {
     let mut input = one();

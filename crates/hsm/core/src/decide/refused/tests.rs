@@ -58,7 +58,11 @@ fn removed(pod: AgentPod) -> Vec<String> {
 }
 
 fn removed_beside(pod: AgentPod, live: Vec<(trustplane_plan::Kind, Meta)>) -> Vec<String> {
-    let input = AgentsInput {
+    decided(&beside(pod, live))
+}
+
+fn beside(pod: AgentPod, live: Vec<(trustplane_plan::Kind, Meta)>) -> AgentsInput {
+    AgentsInput {
         key: ObjectRef::new(Some("hsm"), "pico"),
         // A device that makes no sense has agents that go on.
         device: Some(world::view(
@@ -76,9 +80,12 @@ fn removed_beside(pod: AgentPod, live: Vec<(trustplane_plan::Kind, Meta)>) -> Ve
             bundle: String::new(),
             renew_before: SignedDuration::ZERO,
         },
-    };
+    }
+}
+
+fn decided(input: &AgentsInput) -> Vec<String> {
     steps(&decide_agents(
-        &input,
+        input,
         &world::rules(),
         &world::fingerprinter(),
         world::at(0),
@@ -167,6 +174,14 @@ fn pod_of_a_deployment_that_is_there_is_no_ghost() {
 #[test]
 fn pod_that_is_new_is_no_ghost_yet() {
     assert_eq!(removed_beside(runs(-59), Vec::new()), [""; 0]);
+}
+
+/// The list of Deployments has a hole, in which that of the pod may be.
+#[test]
+fn pod_is_no_ghost_on_a_partial_view() {
+    let mut input = beside(runs(-600), Vec::new());
+    input.complete = false;
+    assert_eq!(decided(&input), [""; 0]);
 }
 
 #[test]
