@@ -156,6 +156,19 @@ fn bomb_of_aliases_is_refused_before_it_grows() {
     assert!(of(&format!("- &a0 []\n{chain}")).starts_with("must not nest deeper than 32"));
 }
 
+/// The tree of the small values fits the bound, and the buffer for unescaped text does not fit beside it.
+#[test]
+fn escape_beside_many_small_values_is_refused() {
+    let small = "[a: b],".repeat(6_500);
+    let plain = format!("[{small}x]");
+    assert!(read(&plain, &LIMITS).is_ok());
+    let told = of(&format!("[{small}\"\\n\"]"));
+    assert!(
+        told.starts_with("must not need more than four times its size in memory"),
+        "{told}"
+    );
+}
+
 /// Texts that cost as much as their writer can make them.
 fn hostile() -> impl Strategy<Value = String> {
     let many = 1_usize..60_000;
