@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, openat};
 
@@ -79,4 +80,30 @@ fn what_has_vanished_is_read_again_and_not_missing() {
     // A key that the new version does not have is one that does not exist.
     fs::remove_file(place.path().join("shop/..v2/user")).unwrap();
     assert_eq!(read(&root, "shop/user"), Err(FetchError::NotFound));
+}
+
+/// A file is renamed to and fro, so that it often has another name than the directory has listed.
+#[test]
+fn file_that_vanishes_between_listing_and_opening_is_not_left_out() {
+    let place = tempfile::tempdir().unwrap();
+    let shop = place.path().join("shop");
+    fs::create_dir(&shop).unwrap();
+    fs::write(shop.join("a"), "1").unwrap();
+    let root: File = openat(CWD, place.path(), DIRECTORY, Mode::empty())
+        .unwrap()
+        .into();
+    let done = AtomicBool::new(false);
+    let empty = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                fs::rename(shop.join("a"), shop.join("b")).unwrap();
+                fs::rename(shop.join("b"), shop.join("a")).unwrap();
+            }
+        });
+        let is_empty = |read| matches!(read, Ok(Payload::Map(files)) if files.is_empty());
+        let empty = (0..3_000).filter(|_| is_empty(read(&root, "shop"))).count();
+        done.store(true, Ordering::Relaxed);
+        empty
+    });
+    assert_eq!(empty, 0, "the directory was never empty");
 }
