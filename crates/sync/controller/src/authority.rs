@@ -231,7 +231,30 @@ impl Quotas {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use trustplane_api::sync::POLICY;
+    use trustplane_kit::watch::{Tuning, WatchSpec, Watches};
+    use trustplane_process::metrics::Metrics;
+
     use super::*;
+    use crate::fake_api::with_object;
+
+    #[tokio::test]
+    async fn policy_with_malformed_metadata_is_not_absent() {
+        for (labels, is_known) in [(json!({}), true), (json!(1), false)] {
+            let metadata = json!({"name": "p", "uid": "u", "resourceVersion": "5", "labels": labels});
+            let client = with_object(&POLICY, &json!({"metadata": metadata, "spec": {"rules": []}}));
+            let watches = Watches::new(client, Tuning::default(), &Metrics::new());
+            let watch = watches.subscribe(WatchSpec::new(POLICY, Policies));
+            watch.store().ready().await.unwrap();
+            let policies = PolicyStore {
+                store: watch.store(),
+                is_trial: false,
+                must_be_seen: true,
+            };
+            assert_eq!(policies.is_known(), is_known, "{labels}");
+        }
+    }
 
     #[test]
     fn a_policy_that_cannot_be_read_is_kept_as_one_that_denies() {

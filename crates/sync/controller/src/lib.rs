@@ -22,6 +22,8 @@ mod asks;
 mod assembly;
 mod authority;
 mod complaints;
+#[cfg(test)]
+mod fake_api;
 mod ledger;
 mod metrics;
 mod named;

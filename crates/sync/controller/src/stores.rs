@@ -326,8 +326,41 @@ async fn other_cluster(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trustplane_api::sync::STORE;
+    use trustplane_kit::watch::WatchSpec;
 
     use super::*;
+    use crate::fake_api::with_object;
+
+    #[tokio::test]
+    async fn store_is_opened_only_in_the_revision_that_was_judged() {
+        let client = with_object(
+            &STORE,
+            &json!({
+                "metadata": {"name": "s", "uid": "u", "generation": 2, "resourceVersion": "5"},
+                "spec": {"from": {"mock": {"configMap": "c"}}},
+            }),
+        );
+        let metrics = Metrics::new();
+        let watches = Watches::new(client.clone(), Tuning::default(), &metrics);
+        let watch = watches.subscribe(WatchSpec::new(STORE, StoreObjects));
+        watch.store().ready().await.unwrap();
+        let doors = Doors {
+            stores: watch.store(),
+            writer: Writer::new(client.clone(), "trustplane-sync", &metrics),
+            namespace: "home".into(),
+            client,
+            watches,
+            files: None,
+            metrics,
+        };
+        let is_refused = async |revision: &str| {
+            let opening = doors.open("s", revision, None).await;
+            matches!(opening, Ok(Opening::OtherRevision))
+        };
+        assert!(is_refused("u/1").await && is_refused("other/2").await);
+        assert!(!is_refused("u/2").await);
+    }
 
     #[test]
     fn another_generation_is_another_revision() {
