@@ -498,6 +498,30 @@ fn the_guard_lets_a_process_take_over_only_what_consents() {
 }
 
 #[test]
+fn the_guard_refuses_reserved_types_whoever_consents() {
+    let objects = objects(&["secretGuard.adoptByPolicy=true"]);
+    let guard = find(
+        &objects,
+        "ValidatingAdmissionPolicy/tp-trustplane-manager-secrets",
+    );
+    let variables = guard["spec"]["variables"].as_array().unwrap();
+    let reserved = variables
+        .iter()
+        .find(|variable| variable["name"] == "isReserved")
+        .unwrap();
+    let expression = reserved["expression"].as_str().unwrap();
+    for kind in [
+        "object.type == 'kubernetes.io/service-account-token'",
+        "object.type.startsWith('bootstrap.kubernetes.io/')",
+        "object.type.startsWith('helm.sh/')",
+    ] {
+        assert!(expression.contains(kind), "{expression}");
+    }
+    let mut validations = guard["spec"]["validations"].as_array().unwrap().iter();
+    assert!(validations.any(|rule| rule["expression"] == "variables.isKept || !variables.isReserved"));
+}
+
+#[test]
 fn agents_hear_the_manager_and_nobody_else_on_the_port_of_their_service() {
     let objects = product(&[
         "capabilities.hsm.namespaces={tokens}",
