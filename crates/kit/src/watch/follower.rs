@@ -142,9 +142,9 @@ impl<P: Project> Follower<P> {
         match self.machine.on(input, now, rand::random()) {
             Effect::None => {}
             Effect::Discard => self.staging = Staging::default(),
-            Effect::Commit(_) => {
+            Effect::Commit(version) => {
                 let staging = std::mem::take(&mut self.staging);
-                self.hub.commit(&self.collection, staging);
+                self.hub.commit(&self.collection, staging, &version);
             }
         }
         let standing = (self.machine.standing(), self.machine.currency());

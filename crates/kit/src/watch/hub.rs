@@ -19,6 +19,7 @@ use super::{
     metrics::KindMetrics,
     request::Selection,
     shelf::{Names, Read, Shelf, Staging, Verdict},
+    spec::is_older,
 };
 
 pub(super) use running::Running;
@@ -230,9 +231,15 @@ impl<T> Hub<T> {
         });
     }
 
-    pub(super) fn commit(&self, name: &str, staging: Staging<T>) {
+    pub(super) fn commit(&self, name: &str, staging: Staging<T>, version: &str) {
         self.metrics.lists.inc();
         self.change(name, |collection, inboxes| {
+            let rewinds = |seen: &Arc<str>| is_older(version, seen);
+            if collection.version.as_ref().is_some_and(rewinds) {
+                // The server went back. Whoever hears only a part of that and stores a version from before would go on from a
+                // time that it no longer knows.
+                inboxes.forget(name);
+            }
             let initial = !collection.standing.complete;
             collection.unlisted = false;
             if collection.shelf.commit(staging, initial, inboxes) {
