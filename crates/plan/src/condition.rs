@@ -97,9 +97,9 @@ pub struct Conditions(Vec<Condition>);
 /// What a summary rests on: the type of another condition, and what is good of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// It should be True. While it is absent or Unknown, nobody can tell.
+    /// The condition should be True. While it is absent or Unknown, the summary is not True.
     Holds(&'a str),
-    /// It tells of a problem: it should be False or absent. While it is Unknown, nobody can tell.
+    /// The condition tells of a problem, and should be False or absent. While it is Unknown, the summary is not True.
     Problem(&'a str),
 }
 

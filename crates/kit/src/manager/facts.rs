@@ -19,8 +19,8 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Default)]
 pub struct Facts {
     home: String,
-    /// The rights in a namespace. None if the server could not list all of them (it asks somebody else): then the absence
-    /// of one says nothing.
+    /// The rights in a namespace. `None` if the API server could not list all of them, because a webhook decides about some: then
+    /// a right that is not listed may still be granted.
     granted: BTreeMap<String, Option<Vec<PolicyRule>>>,
     /// Group versions that some capability needs and that are not served, or lack the kind.
     missing: BTreeSet<String>,

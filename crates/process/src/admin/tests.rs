@@ -178,7 +178,7 @@ async fn a_stop_ends_the_listeners() {
 /// How long kubelet waits for an answer at least.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Opens so many connections, of which every second one has begun a request that never ends.
+/// Opens `size` connections. Every second one sends the beginning of a request and never its end.
 async fn crowd(at: SocketAddr, size: usize) -> Vec<TcpStream> {
     let mut crowd = Vec::new();
     for number in 0..size {

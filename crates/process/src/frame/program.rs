@@ -86,7 +86,7 @@ where
         .and_then(|mut matches| A::from_arg_matches_mut(&mut matches));
     let args = parsed.unwrap_or_else(|error| error.format(&mut command).exit());
     prepare().and_then(|()| run(args)).unwrap_or_else(|error| {
-        // When stderr is gone, too, nobody is left to tell.
+        // If stderr is closed as well, there is no other place to write the error to.
         let _ = writeln!(std::io::stderr(), "error: {}", told(&*error));
         ExitCode::FAILURE
     })

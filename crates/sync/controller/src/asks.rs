@@ -19,7 +19,7 @@ use crate::named::Named;
 
 /// So many annotations are read before others get a turn on the thread.
 const TURN: usize = 64;
-/// Texts that are shared before the first look for those that nobody has any more.
+/// How many annotation texts are kept before the first sweep removes those that no pod has any more.
 const FIRST_SWEEP: usize = 64;
 
 /// The annotations of a pod that asks for something, as they were written.

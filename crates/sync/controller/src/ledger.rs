@@ -63,7 +63,7 @@ impl Ledger {
         (since.len(), since.iter().min().copied())
     }
 
-    /// How many Secrets are wanted whose names somebody else's Secrets have.
+    /// How many Secrets pods ask for whose names are taken by Secrets that Trustplane does not manage.
     pub fn contested(&self) -> usize {
         let pages = self.lock();
         pages.records.values().filter(|record| record.taken).count()

@@ -210,7 +210,7 @@ impl Secrets {
         })
     }
 
-    /// Reads type and mutability of somebody else's Secret, but only if nothing else keeps a request from taking it over.
+    /// Reads type and mutability of a Secret that Trustplane does not manage, if its metadata lets a request take it over.
     async fn look_closer(&self, situation: &mut Situation, winners: &[Claim]) -> Result<(), WriteError> {
         if !needs_nature(situation, winners) {
             return Ok(());

@@ -46,8 +46,8 @@ pub fn may_adopt(situation: &Situation, stranger: &Stranger, winners: &[Claim]) 
     Ok(())
 }
 
-/// Whether type and mutability of somebody else's Secret have to be read, because nothing else keeps the winners from it. To
-/// read them makes the API server send its values along.
+/// Whether type and mutability of a Secret that Trustplane does not manage have to be read: only if its metadata lets the winners
+/// take it over, because the API server sends the values along.
 pub fn needs_nature(situation: &Situation, winners: &[Claim]) -> bool {
     let Live::Foreign(stranger) = &situation.live else {
         return false;

@@ -153,7 +153,7 @@ fn rank(of_one: &mut [Claim]) {
     of_one.sort_by_key(|claim| (std::cmp::Reverse(of_template(claim)), age(claim), claim.index));
 }
 
-/// What pods of one template have in common. A pod of which that is not known is one of its own.
+/// What all pods of one template share. A pod whose template is unknown counts as a template of its own.
 fn template(claim: &Claim) -> Arc<str> {
     let Pod { workload, uid, .. } = &*claim.pod;
     workload.template.clone().unwrap_or_else(|| uid.clone())

@@ -179,7 +179,7 @@ pub struct Situation {
     pub stores: Stores,
     /// How often a provider has said that one of its secrets has changed.
     pub news: u64,
-    /// How many Secrets are wanted whose names somebody else's Secrets have.
+    /// How many Secrets pods ask for whose names are taken by Secrets that Trustplane does not manage.
     pub contested: usize,
     /// When we looked.
     pub looked: Timestamp,

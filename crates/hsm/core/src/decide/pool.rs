@@ -324,7 +324,7 @@ impl Ledger<'_> {
 /// How long a token may take to be served before people are told: its pod has to start, and to read all its objects.
 const STARTS: Duration = Duration::from_secs(60);
 
-/// How people are told that an agent has come to a phase; some phases are nobody's business.
+/// The severity of the event that tells of an agent's phase; `None` for a phase that makes no event.
 fn severity(phase: AgentPhase) -> Option<Severity> {
     match phase {
         AgentPhase::Provisioning | AgentPhase::Provisioned => Some(Severity::Normal),

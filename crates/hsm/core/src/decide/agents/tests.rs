@@ -230,7 +230,7 @@ fn nothing_is_removed_on_a_partial_view_or_while_a_pool_is_still_looking() {
     assert_eq!(steps(&decide(&input)), [""; 0]);
 }
 
-/// After an outage the time of a pool has passed, and nobody could have heard of a change.
+/// After an outage the grace period of a pool has passed, although the controller could not see the pool during it.
 #[test]
 fn agents_stay_until_a_pool_was_watched_for_its_period() {
     let mut input = one();
