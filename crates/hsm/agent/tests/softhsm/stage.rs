@@ -18,8 +18,9 @@ use trustplane_process::secret::Secret;
 
 /// Debian's SoftHSM.
 pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
-/// The user PIN of the tokens.
-pub const PIN: &str = "648219";
+/// The user PIN of the tokens. It has letters, because tests search logs for it: the six digits of a plain PIN also occur
+/// in the microseconds of a time stamp.
+pub const PIN: &str = "pin-648219";
 /// The label of the tokens.
 pub const LABEL: &str = "stick";
 /// What takes longer than this has failed.
