@@ -2,7 +2,8 @@
 //!
 //! A controller says what it wants to see ([`WatchSpec`]) and how much of each object it needs ([`Project`]); [`Watches`]
 //! answers with a [`Subscription`] (what changed) and a [`Store`] (what is there). Subscriptions that want the same thing
-//! share one watch, which starts with the first and ends with the last of them.
+//! share one watch, which starts with the first and ends with the last of them. Whoever needs no store gives a [`Sink`] to
+//! [`Watches::pour`], and is told of each object as it comes.
 //!
 //! It is not for single objects that are needed once (ask the API server), and not a queue: what to do about a change, when
 //! and in which order is decided behind it.
@@ -30,7 +31,7 @@
 //!
 //! ```text
 //!  HTTP lines ──► Follower ─ decode (Meta, Project) ─► Hub: shelves (the store) ─► inboxes ─► Subscription::next
-//!                    │                                                  one lock, nobody waits
+//!                    │   └─► Sink                                       one lock, nobody waits
 //!                 Machine: which request next, when, and what the store is worth (pure)
 //! ```
 //!
@@ -42,6 +43,7 @@
 //! - A **list** is gathered aside and put in place at once when it is complete. What has vanished meanwhile is reported as
 //!   deleted, what has not changed is not reported. A list that is older than what we have seen is refused, because a
 //!   stale cache would look like a wave of deletions.
+//! - A **sink** hears the objects of a list one by one, before the list is complete. Nothing is gathered and nothing is kept.
 //! - An **inbox** holds, for each name, the way from what its subscriber has heard to what is true now: the deletion of
 //!   the old uid, then the newest state of the present one. So a slow subscriber loses nothing that matters, costs at most
 //!   one entry for each name, and never holds up the watch.
@@ -58,6 +60,7 @@
 //! (`Config::default_retry = false`): a second retry layer below would hide from [`Health`] what the server says.
 
 mod currency;
+mod destination;
 mod drive;
 mod failure;
 mod follower;
@@ -71,6 +74,7 @@ mod project;
 mod request;
 mod selector;
 mod shelf;
+mod sink;
 mod spec;
 mod store;
 mod subscription;
@@ -86,6 +90,7 @@ pub use failure::Reason;
 pub use health::{Health, Standing};
 pub use project::{Hash, Metadata, Payload, Project, ProjectError, Slim};
 pub use shelf::Watched;
+pub use sink::{Sighting, Sink, SinkWatch};
 pub(crate) use spec::is_older;
 pub use spec::{Resume, Versions, WatchScope, WatchSpec};
 pub use store::{Stopped, Store};

@@ -21,10 +21,20 @@ pub const CORE_EVENT: Kind = Kind::new("", "v1", "Event", "events", Scope::Names
 pub const NAMESPACE: Kind = Kind::new("", "v1", "Namespace", "namespaces", Scope::Cluster);
 /// Nodes.
 pub const NODE: Kind = Kind::new("", "v1", "Node", "nodes", Scope::Cluster);
+/// PersistentVolumeClaims.
+pub const PERSISTENT_VOLUME_CLAIM: Kind = Kind::new(
+    "",
+    "v1",
+    "PersistentVolumeClaim",
+    "persistentvolumeclaims",
+    Scope::Namespaced,
+);
 /// Pods.
 pub const POD: Kind = Kind::new("", "v1", "Pod", "pods", Scope::Namespaced);
 /// Secrets.
 pub const SECRET: Kind = Kind::new("", "v1", "Secret", "secrets", Scope::Namespaced);
+/// Services.
+pub const SERVICE: Kind = Kind::new("", "v1", "Service", "services", Scope::Namespaced);
 /// ServiceAccounts.
 pub const SERVICE_ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount", "serviceaccounts", Scope::Namespaced);
 
@@ -32,7 +42,47 @@ pub const SERVICE_ACCOUNT: Kind = Kind::new("", "v1", "ServiceAccount", "service
 pub const DAEMON_SET: Kind = Kind::new("apps", "v1", "DaemonSet", "daemonsets", Scope::Namespaced);
 /// Deployments.
 pub const DEPLOYMENT: Kind = Kind::new("apps", "v1", "Deployment", "deployments", Scope::Namespaced);
+/// StatefulSets.
+pub const STATEFUL_SET: Kind = Kind::new("apps", "v1", "StatefulSet", "statefulsets", Scope::Namespaced);
 
+/// CronJobs.
+pub const CRON_JOB: Kind = Kind::new("batch", "v1", "CronJob", "cronjobs", Scope::Namespaced);
+/// Jobs.
+pub const JOB: Kind = Kind::new("batch", "v1", "Job", "jobs", Scope::Namespaced);
+
+/// Ingresses.
+pub const INGRESS: Kind = Kind::new(
+    "networking.k8s.io",
+    "v1",
+    "Ingress",
+    "ingresses",
+    Scope::Namespaced,
+);
+/// NetworkPolicies.
+pub const NETWORK_POLICY: Kind = Kind::new(
+    "networking.k8s.io",
+    "v1",
+    "NetworkPolicy",
+    "networkpolicies",
+    Scope::Namespaced,
+);
+
+/// ClusterRoles.
+pub const CLUSTER_ROLE: Kind = Kind::new(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "ClusterRole",
+    "clusterroles",
+    Scope::Cluster,
+);
+/// ClusterRoleBindings.
+pub const CLUSTER_ROLE_BINDING: Kind = Kind::new(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "ClusterRoleBinding",
+    "clusterrolebindings",
+    Scope::Cluster,
+);
 /// Roles.
 pub const ROLE: Kind = Kind::new(
     "rbac.authorization.k8s.io",

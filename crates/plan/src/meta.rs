@@ -119,13 +119,15 @@ struct Raw<'a> {
     resource_version: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
+    /// Text until it is known that they are kept: they may hold a whole manifest.
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
     owner_references: Option<Vec<Owner>>,
     finalizers: Option<Vec<String>>,
     creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<Timestamp>,
     #[serde(borrow)]
-    managed_fields: Option<Vec<Managed<'a>>>,
+    managed_fields: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -139,31 +141,25 @@ struct Managed<'a> {
 }
 
 impl Meta {
-    /// Reads the metadata of an object from its JSON; the rest of the object is skipped, not built.
+    /// Reads the metadata of an object from its JSON. The rest of the object is skipped, not built, and so are annotations
+    /// and `managedFields` that are not kept.
     pub fn decode(json: &str, keep: &Keep) -> Result<Self, MetaError> {
         let Envelope { metadata: raw } = serde_json::from_str(json)?;
-        let mut fields = FieldSet::default();
-        if let Some(manager) = &keep.manager {
-            for entry in raw.managed_fields.into_iter().flatten() {
-                let ours = entry.manager.as_deref() == Some(manager)
-                    && entry.operation.as_deref() == Some("Apply")
-                    && entry.subresource.as_deref().unwrap_or_default().is_empty();
-                if let (true, Some(tree)) = (ours, entry.fields_v1) {
-                    fields.extend(FieldSet::from_fields_v1(&serde_json::from_str(tree.get())?));
-                }
-            }
-        }
+        let fields = match (&keep.manager, raw.managed_fields) {
+            (Some(manager), Some(managed)) => applied_fields(managed.get(), manager)?,
+            _ => FieldSet::default(),
+        };
+        let annotations = match raw.annotations {
+            Some(annotations) if keep.annotations => serde_json::from_str(annotations.get())?,
+            _ => BTreeMap::new(),
+        };
         Ok(Self {
             object: ObjectRef::new(raw.namespace.as_deref(), &raw.name),
             uid: raw.uid.unwrap_or_default().into(),
             resource_version: raw.resource_version.unwrap_or_default().into(),
             generation: raw.generation.unwrap_or_default(),
             labels: raw.labels.unwrap_or_default(),
-            annotations: if keep.annotations {
-                raw.annotations.unwrap_or_default()
-            } else {
-                BTreeMap::new()
-            },
+            annotations,
             owners: raw.owner_references.unwrap_or_default(),
             finalizers: raw.finalizers.unwrap_or_default(),
             created: raw.creation_timestamp,
@@ -183,5 +179,59 @@ impl Meta {
     /// Whether somebody asked for its deletion.
     pub fn is_terminating(&self) -> bool {
         self.deleted.is_some()
+    }
+}
+
+/// The fields that a manager applied to the object itself, from the text of `managedFields`.
+fn applied_fields(managed: &str, manager: &str) -> Result<FieldSet, MetaError> {
+    let entries: Vec<Managed<'_>> = serde_json::from_str(managed)?;
+    let mut fields = FieldSet::default();
+    for entry in entries {
+        let ours = entry.manager.as_deref() == Some(manager)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.as_deref().unwrap_or_default().is_empty();
+        if let (true, Some(tree)) = (ours, entry.fields_v1) {
+            fields.extend(FieldSet::from_fields_v1(&serde_json::from_str(tree.get())?));
+        }
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fieldsV1` of another manager, and an annotation that is not a text: neither may be looked at unless it is kept.
+    const ODD: &str =
+        r#"{"metadata":{"name":"n","annotations":{"a":1},"managedFields":[{"manager":2}]},"data":{}}"#;
+
+    #[test]
+    fn decode_skips_annotations_and_managed_fields_that_are_not_kept() {
+        let meta = Meta::decode(ODD, &Keep::default()).unwrap();
+        assert!(meta.annotations.is_empty() && meta.fields == FieldSet::default());
+        let kept = |annotations, manager: Option<&str>| Keep {
+            annotations,
+            manager: manager.map(str::to_owned),
+        };
+        assert!(Meta::decode(ODD, &kept(true, None)).is_err());
+        assert!(Meta::decode(ODD, &kept(false, Some("m"))).is_err());
+    }
+
+    #[test]
+    fn decode_reads_what_is_kept() {
+        let json = r#"{"metadata":{"name":"n","annotations":{"a":"\u0062"},"managedFields":[
+            {"manager":"m","operation":"Apply","fieldsV1":{"f:data":{"f:k":{}}}},
+            {"manager":"m","operation":"Update","fieldsV1":{"f:data":{"f:other":{}}}}]}}"#;
+        let meta = Meta::decode(json, &Keep::owned_by("m")).unwrap();
+        assert_eq!(meta.annotations["a"], "b");
+        let tree = serde_json::json!({"f:data": {"f:k": {}}});
+        assert_eq!(meta.fields, FieldSet::from_fields_v1(&tree));
+        let none = r#"{"metadata":{"name":"n","annotations":null,"managedFields":null}}"#;
+        assert!(
+            Meta::decode(none, &Keep::owned_by("m"))
+                .unwrap()
+                .annotations
+                .is_empty()
+        );
     }
 }

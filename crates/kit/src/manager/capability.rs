@@ -26,6 +26,9 @@ pub struct Capability {
     pub policies: fn() -> Vec<Value>,
     /// Whether it is kept to our own namespace unless the admin lists others; else it serves all of them.
     pub at_home: bool,
+    /// Whether it runs only where the values of the chart ask for it by name; asking for it switches no other capability off.
+    /// A process without `--capabilities` runs it, like any other, where its kinds and rights exist.
+    pub opt_in: bool,
     /// The namespaces that it is kept to; none if the admin lists none.
     pub namespaces: Vec<String>,
     /// What it may do, and cannot do without.
@@ -146,6 +149,7 @@ pub fn describe(version: &str, known: &[Capability]) -> Value {
             "crds": (capability.crds)(),
             "policies": (capability.policies)(),
             "atHome": capability.at_home,
+            "optIn": capability.opt_in,
             "webhooks": (capability.webhooks)(),
             "secrets": capability.secrets.map(|mark| mark_of_secrets(&mark())),
         })

@@ -94,6 +94,7 @@ mod tests {
             parts: Vec::new(),
             policies: Vec::new,
             at_home: false,
+            opt_in: false,
             lease_before: None,
             secrets: None,
             webhooks: Vec::new,

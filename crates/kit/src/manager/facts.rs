@@ -154,6 +154,7 @@ mod tests {
             crds: Vec::new,
             policies: Vec::new,
             at_home: false,
+            opt_in: false,
             namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
             rights: || rights(Place::Served, "list"),
             parts: vec![Part::new("deletion", "", || rights(Place::Served, "delete"))],

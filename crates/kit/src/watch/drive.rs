@@ -13,7 +13,8 @@ use tokio::{
 };
 
 use super::{
-    Project, Reason, Tuning,
+    Reason, Tuning,
+    destination::Destination,
     failure::Failure,
     follower::Follower,
     hub::Hub,
@@ -25,14 +26,15 @@ use super::{
 const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// What a watch needs to run.
-pub(super) struct Drive<P: Project> {
+pub(super) struct Drive<D: Destination> {
     pub(super) client: kube::Client,
     pub(super) tuning: Arc<Tuning>,
-    pub(super) project: Arc<P>,
-    pub(super) hub: Arc<Hub<P::Out>>,
+    pub(super) hub: Arc<Hub<D::Kept>>,
+    /// Makes the destination of a collection.
+    pub(super) destination: Box<dyn Fn(Arc<str>) -> D + Send + Sync>,
 }
 
-impl<P: Project> Drive<P> {
+impl<D: Destination> Drive<D> {
     /// Runs until the watch is stopped. Whatever ends it, those who listen are told.
     pub(super) async fn run(self) {
         let closing = Closing(self.hub.clone());
@@ -49,7 +51,7 @@ impl<P: Project> Drive<P> {
             let follower = Follower::new(
                 self.hub.clone(),
                 collection.clone(),
-                self.project.clone(),
+                (self.destination)(collection.clone()),
                 self.tuning.clone(),
             );
             let Err(_panic) = AssertUnwindSafe(self.follow(follower)).catch_unwind().await;
@@ -61,7 +63,7 @@ impl<P: Project> Drive<P> {
         }
     }
 
-    async fn follow(&self, mut follower: Follower<P>) -> Infallible {
+    async fn follow(&self, mut follower: Follower<D>) -> Infallible {
         let mut relists = self.hub.relists();
         loop {
             let now = Instant::now();
@@ -69,7 +71,8 @@ impl<P: Project> Drive<P> {
                 Step::Wait(until) => {
                     tokio::select! {
                         () = sleep_until(until.into()) => {}
-                        _ = relists.changed() => follower.relist(Instant::now().into_std()),
+                        // Amid a list by pages the wish is for the next one.
+                        _ = relists.changed(), if !follower.is_amid_list() => follower.relist(Instant::now().into_std()),
                     }
                 }
                 Step::Send(ask @ Ask::Page { .. }) => {
@@ -85,13 +88,13 @@ impl<P: Project> Drive<P> {
         }
     }
 
-    async fn page(&self, follower: &Follower<P>, ask: &Ask) -> Result<Bytes, Failure> {
+    async fn page(&self, follower: &Follower<D>, ask: &Ask) -> Result<Bytes, Failure> {
         let mut answer = self.send(follower, ask, Duration::ZERO).await?;
         read(&mut answer, self.tuning.max_page).await
     }
 
     /// One watch request from its beginning to its end.
-    async fn watch(&self, follower: &mut Follower<P>, ask: &Ask, relists: &mut watch::Receiver<u64>) {
+    async fn watch(&self, follower: &mut Follower<D>, ask: &Ask, relists: &mut watch::Receiver<u64>) {
         // Spread, so that the watches of a process do not all end at the same moment.
         let lasts = self
             .tuning
@@ -140,7 +143,7 @@ impl<P: Project> Drive<P> {
     /// Sends a request; an answer that is no success is a failure.
     async fn send(
         &self,
-        follower: &Follower<P>,
+        follower: &Follower<D>,
         ask: &Ask,
         lasts: Duration,
     ) -> Result<Response<Body>, Failure> {

@@ -1,48 +1,39 @@
-//! Follows one collection: feeds what the server says to the machine and to the store. No I/O of its own.
+//! Follows one collection: feeds what the server says to the machine and to its destination. No I/O of its own.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Instant,
-};
-
-use trustplane_plan::{Keep, Meta};
+use std::{sync::Arc, time::Instant};
 
 use super::{
-    Project, Reason, Tuning, Watched,
+    Payload, Reason, Tuning,
+    destination::Destination,
     failure::Failure,
     hub::Hub,
     lines::Line,
     machine::{Effect, Input, Machine, Step},
-    shelf::{Read, Staging, Verdict},
+    shelf::Verdict,
     wire::{Event, EventKind, Identity, Page},
 };
 
 /// Follows one collection.
-pub(super) struct Follower<P: Project> {
-    pub(super) hub: Arc<Hub<P::Out>>,
+pub(super) struct Follower<D: Destination> {
+    pub(super) hub: Arc<Hub<D::Kept>>,
     pub(super) collection: Arc<str>,
-    project: Arc<P>,
-    keep: Keep,
     machine: Machine,
-    staging: Staging<P::Out>,
+    destination: D,
 }
 
-impl<P: Project> Follower<P> {
+impl<D: Destination> Follower<D> {
     pub(super) fn new(
-        hub: Arc<Hub<P::Out>>,
+        hub: Arc<Hub<D::Kept>>,
         collection: Arc<str>,
-        project: Arc<P>,
+        destination: D,
         tuning: Arc<Tuning>,
     ) -> Self {
-        let (version, listed) = hub.start(&collection);
+        let (version, listed) = destination.start();
         Self {
-            keep: project.keep(),
             machine: Machine::new(tuning, version, listed),
-            staging: Staging::default(),
             hub,
             collection,
-            project,
+            destination,
         }
     }
 
@@ -52,6 +43,11 @@ impl<P: Project> Follower<P> {
 
     pub(super) fn is_listing(&self) -> bool {
         self.machine.is_listing()
+    }
+
+    /// Whether a list has begun, so that a wish for a fresh one is for the next.
+    pub(super) fn is_amid_list(&self) -> bool {
+        self.machine.is_amid_list()
     }
 
     /// Whether to go on reading from the open watch.
@@ -88,7 +84,7 @@ impl<P: Project> Follower<P> {
         let Line::Whole(line) = line else {
             return self.nameless("a line of the watch is too long");
         };
-        match Event::parse(line) {
+        match Event::parse(line, self.payload()) {
             Ok(Event::Object(kind, json)) => self.event(kind, json, now),
             Ok(Event::Bookmark { version, initial_end }) => {
                 self.feed(Input::Bookmark { version, initial_end }, now, Some(now));
@@ -99,104 +95,70 @@ impl<P: Project> Follower<P> {
 
     /// Takes a page of a list.
     pub(super) fn page(&mut self, body: &[u8], now: Instant) {
-        let page = match Page::parse(body) {
+        let page = match Page::parse(body, self.payload()) {
             Ok(page) => page,
             Err(failure) => return self.failed(failure, now),
         };
-        for item in &page.items {
-            if let Some((read, _)) = self.read(item.get()) {
-                self.staging.put(read);
+        let Page { version, next, items } = page;
+        if self.machine.is_stale(&version) {
+            // The machine refuses the whole list: none of its objects is to be told.
+            return self.feed(Input::Page { version, next: None }, now, Some(now));
+        }
+        for item in items {
+            if let Some(identity) = self.identify(item.get()) {
+                self.destination.put(&identity, item.get(), true);
             }
         }
-        let Page { version, next, .. } = page;
         self.feed(Input::Page { version, next }, now, Some(now));
     }
 
     fn event(&mut self, kind: EventKind, json: &str, now: Instant) {
         self.hub.metrics.event(kind);
-        if kind == EventKind::Deleted {
-            let Some(Identity { object, uid, version }) = Identity::parse(json) else {
-                return self.nameless("a deleted object has no readable name");
-            };
-            if self.machine.is_listing() {
-                self.staging.remove(&object);
-            } else {
-                self.hub.delete(&self.collection, &object, &uid);
-            }
-            return self.feed(Input::Object { version }, now, Some(now));
-        }
-        let Some((read, version)) = self.read(json) else {
+        let Some(identity) = self.identify(json) else {
             return;
         };
-        if self.machine.is_listing() {
-            self.staging.put(read);
-        } else if self.hub.apply(&self.collection, read) == Verdict::Doubtful {
+        let listing = self.machine.is_listing();
+        let verdict = match kind {
+            EventKind::Deleted => self.destination.delete(&identity, listing),
+            EventKind::Added | EventKind::Modified => self.destination.put(&identity, json, listing),
+        };
+        if verdict == Verdict::Doubtful {
             self.hub.doubt(&self.collection);
             let failure = Failure::new(Reason::Disorder, "an event is older than what was seen before");
             return self.failed(failure, now);
         }
+        let version = identity.version;
         self.feed(Input::Object { version }, now, Some(now));
     }
 
     fn feed(&mut self, input: Input, now: Instant, heard: Option<Instant>) {
         match self.machine.on(input, now, rand::random()) {
             Effect::None => {}
-            Effect::Discard => self.staging = Staging::default(),
-            Effect::Commit(version) => {
-                let staging = std::mem::take(&mut self.staging);
-                self.hub.commit(&self.collection, staging, &version);
-            }
+            Effect::Discard => self.destination.discard(),
+            Effect::Commit(version) => self.destination.commit(&version),
         }
         let standing = (self.machine.standing(), self.machine.currency());
         self.hub
             .advance(&self.collection, self.machine.version(), standing, heard);
     }
 
-    /// Reads an object as far as it goes; `None` if it cannot even be named.
-    fn read(&mut self, json: &str) -> Option<(Read<P::Out>, Arc<str>)> {
-        let Some(identity) = Identity::parse(json) else {
+    /// Who an object is; `None` if it cannot even be named.
+    fn identify(&mut self, json: &str) -> Option<Identity> {
+        let identity = Identity::parse(json, self.payload());
+        if identity.is_none() {
             self.nameless("an object has no readable name");
-            return None;
-        };
-        let Identity { object, uid, version } = &identity;
-        if self.machine.is_listing()
-            && let Some(known) = self.hub.same(&self.collection, object, uid, version)
-        {
-            return Some((Read::Object(known), identity.version));
         }
-        let version = version.clone();
-        match self.decode(json) {
-            Ok(object) => Some((Read::Object(Arc::new(object)), version)),
-            Err(what) => {
-                self.report(&what, Some(&identity));
-                Some((Read::Unreadable(identity, what), version))
-            }
-        }
-    }
-
-    fn decode(&self, json: &str) -> Result<Watched<P::Out>, String> {
-        // The parser's own words may quote a value.
-        let meta = Meta::decode(json, &self.keep).map_err(|_| "its metadata is malformed".to_owned())?;
-        // Another's code, on data from outside: a panic concerns this object and no other.
-        let value = catch_unwind(AssertUnwindSafe(|| self.project.project(&meta, json)));
-        match value {
-            Ok(Ok(value)) => Ok(Watched { meta, value }),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("its projection panicked".to_owned()),
-        }
+        identity
     }
 
     fn nameless(&mut self, what: &str) {
         if self.machine.is_listing() {
-            self.staging.put_nameless();
+            self.destination.put_nameless();
         }
-        self.report(what, None);
+        self.hub.report(&self.collection, None, what);
     }
 
-    fn report(&self, what: &str, identity: Option<&Identity>) {
-        self.hub.metrics.failure(Reason::Undecodable);
-        let (kind, namespace) = (&self.hub.selection.kind, &*self.collection);
-        let object = identity.map(|identity| identity.object.to_string());
-        tracing::warn!(%kind, namespace, object, "an object cannot be read: {what}");
+    fn payload(&self) -> Payload {
+        self.hub.selection.payload
     }
 }

@@ -1,5 +1,6 @@
 //! One running watch: the store and the inboxes of all who share it, under one lock.
 
+mod poured;
 mod running;
 
 use std::{
@@ -28,6 +29,8 @@ pub(super) use running::Running;
 pub(super) struct Hub<T> {
     pub(super) selection: Selection,
     pub(super) metrics: KindMetrics,
+    /// Whether objects are kept here; else a sink takes them.
+    has_store: bool,
     /// Ends the watch.
     pub(super) stop: CancellationToken,
     state: Mutex<State<T>>,
@@ -129,6 +132,7 @@ impl<T> Hub<T> {
         Self {
             selection,
             metrics,
+            has_store: true,
             stop,
             state: Mutex::new(State {
                 collections,
@@ -319,6 +323,13 @@ impl<T> Hub<T> {
             collection.unlisted = true;
             inboxes.forget(name);
         });
+    }
+
+    /// Counts and tells that an object cannot be read; `None` if it cannot even be named.
+    pub(super) fn report(&self, name: &str, object: Option<&ObjectRef>, what: &str) {
+        self.metrics.failure(Reason::Undecodable);
+        let (kind, object) = (&self.selection.kind, object.map(ObjectRef::to_string));
+        tracing::warn!(%kind, namespace = name, object, "an object cannot be read: {what}");
     }
 
     pub(super) fn note_failure(&self, name: &str, failure: Failure) {

@@ -112,6 +112,21 @@ impl Machine {
         !matches!(self.phase, Phase::Watch { .. })
     }
 
+    /// Whether a list has begun of which objects may have been told already.
+    pub(super) fn is_amid_list(&self) -> bool {
+        match &self.phase {
+            Phase::Stream => self.is_open(),
+            Phase::Page { token } => token.is_some(),
+            Phase::Watch { .. } => false,
+        }
+    }
+
+    /// Whether a list of this version is refused because it is older than what was seen.
+    pub(super) fn is_stale(&self, version: &str) -> bool {
+        let seen = self.version.as_ref();
+        self.stale_lists < MAX_STALE_LISTS && seen.is_some_and(|seen| is_older(version, seen))
+    }
+
     /// Whether to go on reading from the open watch.
     pub(super) fn is_open(&self) -> bool {
         self.accepted.is_some()
@@ -196,11 +211,7 @@ impl Machine {
     }
 
     fn listed(&mut self, version: Arc<str>, now: Instant, unit: f64) -> Effect {
-        let stale = self
-            .version
-            .as_ref()
-            .is_some_and(|known| is_older(&version, known));
-        if stale && self.stale_lists < MAX_STALE_LISTS {
+        if self.is_stale(&version) {
             self.stale_lists += 1;
             return self.failed(
                 &Failure::new(Reason::StaleList, "a list is older than what was seen"),

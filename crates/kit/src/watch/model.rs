@@ -1,30 +1,22 @@
 //! A model of an API server that misbehaves, and the proof that stores and subscribers reach the truth all the same.
 
+mod link;
 mod server;
+mod sinks;
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use proptest::prelude::*;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use trustplane_plan::kinds::CONFIG_MAP;
 use trustplane_plan::{Keep, ObjectRef};
 
 use super::{
-    Change, Metadata, Payload, Reason, Resume, Tuning, Versions,
-    failure::Failure,
-    follower::Follower,
-    hub::Hub,
-    lines::Line,
-    machine::{Ask, Step},
-    metrics::WatchMetrics,
-    request::Selection,
+    Change, Metadata, Payload, Reason, Resume, Tuning, Versions, destination::IntoStore, follower::Follower,
+    hub::Hub, metrics::WatchMetrics, request::Selection,
 };
-use server::{Connection, Server};
+use link::Link;
+use server::Server;
 
 /// What can happen.
 #[derive(Debug, Clone)]
@@ -61,14 +53,9 @@ struct Subscriber {
 }
 
 struct World {
-    server: Server,
-    now: Instant,
+    link: Link<IntoStore<Metadata>>,
     hub: Arc<Hub<()>>,
-    follower: Follower<Metadata>,
-    relists: watch::Receiver<u64>,
-    open: Option<Connection>,
     subscribers: Vec<Subscriber>,
-    lost_events: bool,
 }
 
 fn tuning() -> Arc<Tuning> {
@@ -79,17 +66,20 @@ fn tuning() -> Arc<Tuning> {
     })
 }
 
-fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<Metadata>) {
-    let selection = Selection {
+fn selection() -> Selection {
+    Selection {
         kind: CONFIG_MAP,
         labels: None,
         fields: None,
         payload: Payload::Metadata,
-    };
+    }
+}
+
+fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<IntoStore<Metadata>>) {
     let metrics = WatchMetrics::default().of(&CONFIG_MAP);
     let collections = [Arc::from("")].into();
     let hub = Arc::new(Hub::new(
-        selection,
+        selection(),
         collections,
         resume.as_ref(),
         metrics,
@@ -97,7 +87,8 @@ fn start(resume: Option<Versions>) -> (Arc<Hub<()>>, Follower<Metadata>) {
         <Metadata as crate::watch::Project>::names,
     ));
     let project = Arc::new(Metadata(Keep::default()));
-    let follower = Follower::new(hub.clone(), Arc::from(""), project, tuning());
+    let destination = IntoStore::new(hub.clone(), Arc::from(""), project);
+    let follower = Follower::new(hub.clone(), Arc::from(""), destination, tuning());
     (hub, follower)
 }
 
@@ -106,43 +97,18 @@ impl World {
         let (hub, follower) = start(None);
         let (id, _) = hub.join(None);
         Self {
-            server: Server::new(streams),
-            now: Instant::now(),
-            relists: hub.relists(),
+            link: Link::new(Server::new(streams), &hub, follower),
             hub,
-            follower,
-            open: None,
             subscribers: vec![Subscriber {
                 id,
                 view: View::new(),
             }],
-            lost_events: false,
         }
     }
 
     fn act(&mut self, action: Action) -> Result<(), TestCaseError> {
         match action {
-            Action::Write(name) => self.server.write(name),
-            Action::Delete(name) => self.server.delete(name),
-            Action::Recreate(name) => {
-                self.server.delete(name);
-                self.server.write(name);
-            }
-            Action::Compact => self.server.compact(),
-            Action::Deliver(lines) => {
-                for _ in 0..lines {
-                    self.deliver();
-                }
-            }
             Action::Take(subscriber, changes) => self.take(usize::from(subscriber), usize::from(changes))?,
-            Action::Fail(reason) => {
-                self.hang_up();
-                self.follower.failed(Failure::new(reason, ""), self.now);
-            }
-            Action::Duplicate => self.open.iter_mut().for_each(Connection::duplicate),
-            Action::Reorder => self.open.iter_mut().for_each(Connection::reorder),
-            Action::Drop => self.lost_events |= self.open.as_mut().is_some_and(Connection::lose),
-            Action::StaleList(back) => self.server.serve_past(back),
             Action::Join => {
                 let (id, _) = self.hub.join(None);
                 self.subscribers.push(Subscriber {
@@ -151,6 +117,7 @@ impl World {
                 });
             }
             Action::Restart => self.restart(),
+            action => self.link.act(action),
         }
         Ok(())
     }
@@ -170,67 +137,13 @@ impl World {
             known: known.collect(),
         };
         let (hub, follower) = start(Some(versions));
-        self.hang_up();
-        (self.hub, self.follower) = (hub, follower);
-        self.relists = self.hub.relists();
+        self.link.restart(&hub, follower);
+        self.hub = hub;
         let (id, _) = self.hub.join(Some(resume));
         self.subscribers = vec![Subscriber {
             id,
             view: survivor.view,
         }];
-    }
-
-    /// A connection that ends between two events that changed places has lost one of them.
-    fn hang_up(&mut self) {
-        self.lost_events |= self.open.take().is_some_and(|open| open.is_between_swapped());
-    }
-
-    /// One exchange with the server; `false` if there is nothing to do.
-    fn deliver(&mut self) -> bool {
-        if self.relists.has_changed().unwrap_or(false) && !self.follower.is_listing() {
-            self.relists.mark_unchanged();
-            self.follower.relist(self.now);
-        }
-        if !self.follower.is_open() {
-            self.hang_up();
-        }
-        let Some(open) = &mut self.open else {
-            self.connect();
-            return true;
-        };
-        open.fetch(&self.server);
-        let Some(line) = open.next_line() else {
-            return false;
-        };
-        self.follower.line(&Line::Whole(line.into()), self.now);
-        true
-    }
-
-    fn connect(&mut self) {
-        if let Step::Wait(until) = self.follower.step(self.now) {
-            self.now = until;
-        }
-        let Step::Send(ask) = self.follower.step(self.now) else {
-            panic!("it waits longer than it said")
-        };
-        let opened = match ask {
-            Ask::Page { token, size } => {
-                match self.server.page(token.as_deref(), size) {
-                    Ok(body) => self.follower.page(body.as_bytes(), self.now),
-                    Err(reason) => self.follower.failed(Failure::new(reason, ""), self.now),
-                }
-                return;
-            }
-            Ask::Stream => self.server.stream(),
-            Ask::Watch { from } => self.server.watch(&from),
-        };
-        match opened {
-            Ok(connection) => {
-                self.open = Some(connection);
-                self.follower.accepted(self.now);
-            }
-            Err(reason) => self.follower.failed(Failure::new(reason, ""), self.now),
-        }
     }
 
     fn take(&mut self, subscriber: usize, changes: usize) -> Result<(), TestCaseError> {
@@ -269,16 +182,7 @@ impl World {
 
     /// The server behaves from now on; everything must come out true.
     fn settle(&mut self) -> Result<(), TestCaseError> {
-        self.server.serve_past(0);
-        if self.lost_events {
-            self.hub.relist();
-        }
-        let mut exchanges = 0;
-        while self.deliver() {
-            exchanges += 1;
-            prop_assert!(exchanges < 1000, "it does not come to rest");
-        }
-        let truth = self.server.truth();
+        let truth = self.link.settle(&self.hub)?;
         for subscriber in 0..self.subscribers.len() {
             self.take(subscriber, usize::MAX)?;
             prop_assert_eq!(
@@ -346,7 +250,7 @@ proptest! {
         let mut world = World::new(streams);
         for action in actions {
             world.act(action)?;
-            world.now += Duration::from_millis(10);
+            world.link.now += Duration::from_millis(10);
         }
         world.settle()?;
     }

@@ -13,6 +13,9 @@ pub enum Payload {
     Metadata,
     /// Whole objects.
     Full,
+    /// Rows of a table as `kubectl get` prints them, each with the metadata of its object; the rest never leaves the server.
+    /// Only a [`super::Sink`] can take them.
+    Table,
 }
 
 /// What a store keeps of each object, besides its metadata.

@@ -44,6 +44,9 @@ impl Selection {
                 query.add(key, selector);
             }
         }
+        if self.payload == Payload::Table {
+            query.add("includeObject", "Metadata");
+        }
         if !matches!(ask, Ask::Page { .. }) {
             query.add("watch", "true");
             query.add("allowWatchBookmarks", "true");
@@ -75,6 +78,7 @@ impl Selection {
         match (self.payload, list) {
             (Payload::Full, _) => "application/json",
             (Payload::Metadata, false) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            (Payload::Table, _) => "application/json;as=Table;g=meta.k8s.io;v=v1",
             (Payload::Metadata, true) => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
         }
     }
@@ -107,17 +111,42 @@ mod tests {
 
     use super::*;
 
-    fn uri(collection: &str, ask: &Ask) -> String {
+    fn request(payload: Payload, collection: &str, ask: &Ask) -> Request<Body> {
         let selection = Selection {
             kind: DEPLOYMENT,
             labels: Some("app in (a,b),x!=ü".into()),
             fields: None,
-            payload: Payload::Metadata,
+            payload,
         };
-        let request = selection
+        selection
             .request(collection, ask, Duration::from_millis(1500))
-            .unwrap();
-        request.uri().to_string()
+            .unwrap()
+    }
+
+    fn uri(collection: &str, ask: &Ask) -> String {
+        request(Payload::Metadata, collection, ask).uri().to_string()
+    }
+
+    #[test]
+    fn every_request_for_a_table_asks_for_metadata_alone() {
+        let page = Ask::Page {
+            token: None,
+            size: 50,
+        };
+        for ask in [page, Ask::Stream, Ask::Watch { from: "7".into() }] {
+            let table = request(Payload::Table, "", &ask);
+            let accept = table.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            assert_eq!(
+                accept,
+                Some("application/json;as=Table;g=meta.k8s.io;v=v1"),
+                "{ask:?}"
+            );
+            assert!(
+                table.uri().to_string().contains("&includeObject=Metadata&"),
+                "{ask:?}"
+            );
+            assert!(!uri("", &ask).contains("includeObject"), "{ask:?}");
+        }
     }
 
     #[test]

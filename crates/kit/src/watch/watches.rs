@@ -4,7 +4,10 @@ use std::{
     any::TypeId,
     collections::{BTreeSet, HashMap},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use serde_json::Value;
@@ -13,11 +16,13 @@ use trustplane_plan::Kind;
 use trustplane_process::metrics::Metrics;
 
 use super::{
-    Project, Subscription, Tuning, WatchSpec,
+    Project, Sink, SinkWatch, Subscription, Tuning, WatchSpec,
+    destination::{Destination, IntoStore},
     drive::Drive,
     hub::{Hub, Running},
     metrics::WatchMetrics,
     request::Selection,
+    sink::IntoSink,
 };
 
 /// Makes watches and shares them. Cheap to clone.
@@ -30,6 +35,8 @@ pub(super) struct Registry {
     metrics: WatchMetrics,
     stop: CancellationToken,
     running: Mutex<HashMap<Key, Arc<dyn Running>>>,
+    /// Counts the watches into sinks: no two share a key.
+    poured: AtomicU64,
 }
 
 /// Subscriptions with equal keys share a watch.
@@ -58,6 +65,7 @@ impl Watches {
             metrics: WatchMetrics::new(metrics),
             stop: CancellationToken::new(),
             running: Mutex::new(HashMap::new()),
+            poured: AtomicU64::new(0),
         }))
     }
 
@@ -116,15 +124,67 @@ impl Watches {
             stop,
             P::names,
         ));
+        let (project, kept) = (Arc::new(spec.project), hub.clone());
+        self.drive(hub.clone(), move |collection| {
+            IntoStore::new(kept.clone(), collection, project.clone())
+        });
+        hub
+    }
+
+    /// Starts a watch that hands each object to a sink and keeps none. Must be called on a runtime.
+    ///
+    /// The sink hears of one collection: the spec names no namespace or one, or its standing says `Rejected`. Nothing is
+    /// shared, and a resume in the spec is not used: a sink first hears a list.
+    pub fn pour<S: Sink>(&self, spec: WatchSpec<()>, sink: Arc<S>) -> SinkWatch {
+        let collections = spec.collections();
+        let key = Key {
+            kind: spec.kind.clone(),
+            collections: collections.clone(),
+            labels: spec.labels.clone(),
+            fields: spec.fields.clone(),
+            projection: TypeId::of::<IntoSink<S>>(),
+            identity: self.0.poured.fetch_add(1, Ordering::Relaxed).to_string(),
+        };
+        let metrics = self.0.metrics.of(&spec.kind);
+        let selection = Selection {
+            payload: sink.payload(),
+            kind: spec.kind,
+            labels: spec.labels,
+            fields: spec.fields,
+        };
+        let is_one = collections.len() == 1;
+        let stop = self.0.stop.child_token();
+        let hub = Arc::new(Hub::poured(selection, collections, metrics, stop));
+        self.0.lock().insert(key.clone(), hub.clone());
+        if is_one {
+            let kept = hub.clone();
+            self.drive(hub.clone(), move |collection| {
+                IntoSink::new(kept.clone(), collection, sink.clone())
+            });
+        } else {
+            hub.refuse("a sink cannot tell namespaces apart: pour once for each");
+        }
+        let registration = Registration {
+            registry: self.0.clone(),
+            key,
+        };
+        SinkWatch { hub, registration }
+    }
+
+    /// Runs a watch until its hub is stopped.
+    fn drive<D: Destination>(
+        &self,
+        hub: Arc<Hub<D::Kept>>,
+        destination: impl Fn(Arc<str>) -> D + Send + Sync + 'static,
+    ) {
         let drive = Drive {
             client: self.0.client.clone(),
             tuning: self.0.tuning.clone(),
-            project: Arc::new(spec.project),
-            hub: hub.clone(),
+            hub,
+            destination: Box::new(destination),
         };
-        // Nobody waits for the task: whatever ends it closes the hub, and its subscribers see the end.
+        // Nobody waits for the task: whatever ends it closes the hub, and those who listen see the end.
         tokio::spawn(drive.run());
-        hub
     }
 
     /// Stops all watches. Subscribers are handed what is still pending, then the end.

@@ -29,4 +29,6 @@ mod watch_follow;
 mod watch_kinds;
 mod watch_lists;
 mod watch_rig;
+mod watch_sink_rig;
+mod watch_sinks;
 mod write_rig;

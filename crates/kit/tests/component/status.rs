@@ -8,20 +8,12 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use trustplane_kit::apply::{WriteError, Writer};
 use trustplane_kit::lease::Fence;
-use trustplane_plan::{Kind, Meta, Scope, Status};
+use trustplane_plan::kinds::PERSISTENT_VOLUME_CLAIM;
+use trustplane_plan::{Meta, Status};
 use trustplane_testkit::proxy::{Fault, Gate, Match, Proxy, Rule};
 use trustplane_testkit::{DEADLINE, Rules, wait_for};
 
 use crate::write_rig::{MANAGER, Rig, clients};
-
-/// A kind of the API server itself with conditions in its status.
-const CLAIM: Kind = Kind::new(
-    "",
-    "v1",
-    "PersistentVolumeClaim",
-    "persistentvolumeclaims",
-    Scope::Namespaced,
-);
 
 async fn rig(name: &str) -> Result<(Rig, Api<PersistentVolumeClaim>)> {
     let rules = Rules::default()
@@ -47,7 +39,7 @@ async fn create(claims: &Api<PersistentVolumeClaim>) -> Result<String> {
 
 fn status(rig: &Rig, uid: &str, condition: &str) -> Status {
     Status {
-        target: rig.target(CLAIM, "a"),
+        target: rig.target(PERSISTENT_VOLUME_CLAIM, "a"),
         uid: uid.into(),
         seen: None,
         status: json!({ "conditions": [{ "type": condition, "status": "True" }] }),

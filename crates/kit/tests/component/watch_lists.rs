@@ -14,25 +14,27 @@ use trustplane_testkit::proxy::{Answer, Entry, EventFault, EventMatch, Fault, Ga
 
 use crate::watch_rig::{Rig, content, hear, next, stands, tuning};
 
-/// Watches whose streaming lists the real API server refuses, because a parameter that it insists on is missing.
+/// Takes a parameter away without which the real API server refuses a streaming list.
+pub fn unstreamable(mut request: Request<Body>) -> Request<Body> {
+    let target = request
+        .uri()
+        .to_string()
+        .replace("&resourceVersionMatch=NotOlderThan", "");
+    if let Ok(target) = target.parse::<Uri>() {
+        *request.uri_mut() = target;
+    }
+    request
+}
+
+/// Watches whose streaming lists the API server refuses.
 fn unstreamed(rig: &Rig, tuning: Tuning) -> Result<Watches> {
-    let strip = |mut request: Request<Body>| {
-        let target = request
-            .uri()
-            .to_string()
-            .replace("&resourceVersionMatch=NotOlderThan", "");
-        if let Ok(target) = target.parse::<Uri>() {
-            *request.uri_mut() = target;
-        }
-        request
-    };
     let client = ClientBuilder::try_from(rig.instance.config()?)?
-        .with_layer(&MapRequestLayer::new(strip))
+        .with_layer(&MapRequestLayer::new(unstreamable))
         .build();
     Ok(Watches::new(client, tuning, &rig.metrics))
 }
 
-fn small_pages() -> Tuning {
+pub fn small_pages() -> Tuning {
     Tuning {
         page_size: 2,
         ..tuning()

@@ -18,12 +18,16 @@ pub(in crate::watch) trait Running: Any + Send + Sync {
 impl<T: Send + Sync + 'static> Running for Hub<T> {
     fn debug_state(&self) -> Value {
         let state = self.lock();
-        let collections = state.collections.iter().map(|(name, one)| one.debug_state(name));
+        let collections = state
+            .collections
+            .iter()
+            .map(|(name, one)| one.debug_state(name, self.has_store));
         let pending: Vec<_> = state.inboxes.all.values().map(Inbox::len).collect();
         json!({
             "kind": self.selection.kind.to_string(), "apiVersion": self.selection.kind.api_version(),
             "labels": self.selection.labels, "fields": self.selection.fields,
             "payload": format!("{:?}", self.selection.payload),
+            "into": if self.has_store { "store" } else { "sink" },
             "subscribersPending": pending, "collections": collections.collect::<Vec<_>>(),
         })
     }
@@ -48,13 +52,13 @@ impl<T: Send + Sync + 'static> Running for Hub<T> {
 const SHOWN: usize = 20;
 
 impl<T> Collection<T> {
-    fn debug_state(&self, name: &str) -> Value {
+    fn debug_state(&self, name: &str, has_store: bool) -> Value {
         let unreadable = self.shelf.unreadable.iter().take(SHOWN);
         let unreadable: Vec<_> = unreadable
             .map(|(object, why)| format!("{object}: {}", why.what))
             .collect();
         json!({
-            "namespace": name, "version": self.version.as_deref(), "objects": self.shelf.objects.len(),
+            "namespace": name, "version": self.version.as_deref(), "objects": has_store.then_some(self.shelf.objects.len()),
             "health": self.standing.health.as_str(), "ready": self.standing.ready, "complete": self.standing.complete,
             "secondsCurrent": self.currency.map(|span| span.since().elapsed().as_secs()),
             "secondsSinceHeard": self.last_heard.map(|at| at.elapsed().as_secs()),

@@ -401,3 +401,23 @@ fn everything_is_listed_anew_from_time_to_time() {
     rig.fail(Reason::Ended);
     assert_eq!(rig.step(), Step::Send(Ask::Stream));
 }
+
+#[test]
+fn a_list_is_under_way_from_its_first_answer_to_its_end() {
+    let mut rig = Rig::new();
+    assert!(!rig.machine.is_amid_list(), "nothing has been told yet");
+    rig.on(Input::Accepted);
+    assert!(rig.machine.is_amid_list());
+    rig.bookmark("5", true);
+    assert!(!rig.machine.is_amid_list());
+
+    let mut rig = Rig::new();
+    rig.fail(Reason::Rejected);
+    assert!(!rig.machine.is_amid_list());
+    rig.page("5", Some("t"));
+    assert!(rig.machine.is_amid_list());
+    rig.fail(Reason::Connection);
+    assert!(rig.machine.is_amid_list(), "the next page goes on with it");
+    rig.page("5", None);
+    assert!(!rig.machine.is_amid_list());
+}
