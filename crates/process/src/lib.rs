@@ -26,3 +26,5 @@ pub mod shutdown;
 pub mod supervise;
 pub mod telemetry;
 pub mod tls;
+#[cfg(feature = "web")]
+pub mod web;

@@ -1,7 +1,9 @@
 //! Calls to what is not ours: vaults, hubs, cloud APIs.
 //!
 //! Every call has a total deadline, exactly one layer of retries (turn off the client library's own), a circuit
-//! breaker, a rate limit, and metrics. Calls with the same key that run at the same time are one call.
+//! breaker, a rate limit, and metrics. Calls with the same key that run at the same time are one call. A `Retry-After` of one
+//! call (429 or 503) holds back all calls to the target, for 120 s at most: a call that meets the hold waits if its deadline
+//! allows, and fails at once otherwise.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -20,6 +22,7 @@ mod breaker;
 mod builder;
 mod fault;
 mod flight;
+mod hold;
 mod limit;
 mod meters;
 mod retry;
@@ -42,6 +45,7 @@ pub use retry::Retry;
 
 use breaker::Breaker;
 use flight::Flights;
+use hold::Hold;
 use limit::Limiter;
 use meters::Meters;
 
@@ -65,6 +69,7 @@ struct Inner {
     retry: Retry,
     limiter: Option<Limiter>,
     breaker: Breaker,
+    hold: Hold,
     flights: Arc<Flights>,
     meters: Meters,
     jitter: Box<dyn Fn() -> f64 + Send + Sync>,
@@ -144,6 +149,7 @@ impl Inner {
         F: Fn(Attempt) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
+        self.released(until).await?;
         let pass = self
             .breaker
             .admit()
@@ -153,6 +159,8 @@ impl Inner {
                 .wait(until)
                 .await
                 .map_err(|()| OutsideError::saturated(self.target.clone()))?;
+            // A hold may have begun while the call waited for its turn.
+            self.released(until).await?;
         }
         let own = self.attempt_deadline.map(|deadline| Instant::now() + deadline);
         let deadline = own.map_or(until, |own| own.min(until));
@@ -164,8 +172,18 @@ impl Inner {
                 .err()
                 .is_some_and(|fault| fault.kind().speaks_against_target()),
         );
+        if let Some(wait) = result.as_ref().err().and_then(Fault::hold) {
+            self.hold.extend(wait);
+        }
         self.meters.attempt(&result);
         Ok(result)
+    }
+
+    /// Waits until the target wants calls again.
+    async fn released(&self, until: Instant) -> Result<(), OutsideError> {
+        let spread = self.retry.backoff.delay(0, (self.jitter)());
+        let waited = self.hold.wait(until, spread).await;
+        waited.map_err(|left| OutsideError::held(self.target.clone(), left))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::breaker::{Breaker, BreakerPolicy};
 use super::flight::Flights;
+use super::hold::Hold;
 use super::limit::{Limit, Limiter};
 use super::meters::Meters;
 use super::retry::Retry;
@@ -83,6 +84,7 @@ impl OutsideBuilder {
             retry: self.retry,
             limiter: self.limit.map(Limiter::new),
             breaker: Breaker::new(self.breaker, meters.breaker()),
+            hold: Hold::default(),
             flights: Arc::new(Flights::default()),
             meters,
             jitter: self.jitter,

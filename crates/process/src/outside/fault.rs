@@ -43,6 +43,8 @@ impl FaultKind {
 pub struct Fault {
     kind: FaultKind,
     retry_after: Option<Duration>,
+    /// Whether the wait is for all calls to the target.
+    holds: bool,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -52,6 +54,7 @@ impl Fault {
         Self {
             kind,
             retry_after: None,
+            holds: false,
             source: source.into(),
         }
     }
@@ -71,10 +74,11 @@ impl Fault {
         Self::new(FaultKind::Rejected, source)
     }
 
-    /// The target asks us to slow down, and may say for how long.
+    /// The target asks us to slow down, and may say for how long: no other call to it is made meanwhile.
     pub fn throttled(after: Option<Duration>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             retry_after: after,
+            holds: true,
             ..Self::new(FaultKind::Throttled, source)
         }
     }
@@ -92,11 +96,15 @@ impl Fault {
         Some(Self {
             kind,
             retry_after: retry_after(headers, now),
+            holds: matches!(
+                status,
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+            ),
             source,
         })
     }
 
-    /// Asks for a wait before the next attempt.
+    /// Asks for a wait before the next attempt of this call.
     #[must_use]
     pub fn after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
@@ -111,6 +119,11 @@ impl Fault {
     /// How long the target asks us to wait.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// How long the target asks us to hold back all calls to it.
+    pub(super) fn hold(&self) -> Option<Duration> {
+        self.retry_after.filter(|_| self.holds)
     }
 
     /// What the attempt failed with, as it was given.
@@ -163,6 +176,14 @@ pub enum OutsideError {
         /// When it is worth trying again.
         retry_in: Duration,
     },
+    /// The target asked for a pause that lasts beyond the deadline.
+    #[error("{target} asked for a pause: not called, next call in {retry_in:?}")]
+    Held {
+        /// Where to.
+        target: Cow<'static, str>,
+        /// When the pause is over.
+        retry_in: Duration,
+    },
     /// The rate limit left no room before the deadline.
     #[error("too many calls to {target}: not called before the deadline")]
     Saturated {
@@ -184,6 +205,10 @@ impl OutsideError {
         Self::Open { target, retry_in }
     }
 
+    pub(super) fn held(target: Cow<'static, str>, retry_in: Duration) -> Self {
+        Self::Held { target, retry_in }
+    }
+
     pub(super) fn saturated(target: Cow<'static, str>) -> Self {
         Self::Saturated { target }
     }
@@ -197,7 +222,7 @@ impl OutsideError {
     pub fn fault(&self) -> Option<&Fault> {
         match self {
             Self::Failed { fault, .. } => Some(fault),
-            Self::Open { .. } | Self::Saturated { .. } => None,
+            Self::Open { .. } | Self::Held { .. } | Self::Saturated { .. } => None,
         }
     }
 
@@ -210,7 +235,7 @@ impl OutsideError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failed { fault, .. } => fault.retry_after(),
-            Self::Open { retry_in, .. } => Some(*retry_in),
+            Self::Open { retry_in, .. } | Self::Held { retry_in, .. } => Some(*retry_in),
             Self::Saturated { .. } => None,
         }
     }
@@ -220,6 +245,7 @@ impl OutsideError {
         match self {
             Self::Failed { fault, .. } => fault.kind().into(),
             Self::Open { .. } => "open",
+            Self::Held { .. } => "held",
             Self::Saturated { .. } => "saturated",
         }
     }

@@ -138,6 +138,99 @@ async fn the_targets_wish_to_wait_is_honoured_within_the_deadline() {
     assert!(error.is_transient());
 }
 
+/// What a target answers that wants a pause of 7 s.
+fn pause(status: StatusCode) -> Fault {
+    let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static("7"))]);
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    Fault::from_answer(status, &headers, now).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_back_every_call_to_the_target() {
+    for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE] {
+        let outside = target()
+            .jitter(|| 0.0)
+            .retry(Retry::NEVER)
+            .deadline(30 * SECOND)
+            .build(&Metrics::new());
+        let script = Script::new(vec![Err(pause(status)), Ok(1), Ok(2)]);
+        let start = Instant::now();
+        outside.call("a", script.op()).await.unwrap_err();
+        let (one, two) = tokio::join!(outside.call("b", script.op()), outside.call_alone(script.op()));
+        assert_eq!([one.unwrap(), two.unwrap()], [1, 2], "{status}");
+        assert_eq!(start.elapsed(), 7 * SECOND, "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_call_without_time_to_wait_says_when_to_come_back() {
+    let metrics = Metrics::new();
+    let outside = target().retry(Retry::NEVER).deadline(5 * SECOND).build(&metrics);
+    let script = Script::new(vec![Err(pause(StatusCode::TOO_MANY_REQUESTS)), Ok(1)]);
+    outside.call("a", script.op()).await.unwrap_err();
+    tokio::time::advance(SECOND).await;
+    let start = Instant::now();
+    let error = outside.call("a", script.op()).await.unwrap_err();
+    assert_eq!((start.elapsed(), script.calls()), (Duration::ZERO, 1));
+    assert_eq!((error.kind(), error.retry_after()), (None, Some(6 * SECOND)));
+    assert!(error.is_transient());
+    assert_eq!(
+        error.to_string(),
+        "vault asked for a pause: not called, next call in 6s"
+    );
+    let held = r#"trustplane_outside_calls_total{target="vault",outcome="held"} 1"#;
+    assert!(metrics.encode().contains(held));
+
+    tokio::time::advance(6 * SECOND).await;
+    assert_eq!(outside.call("a", script.op()).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_turn_meets_a_hold_that_began_meanwhile() {
+    let one = NonZeroU32::MIN;
+    let outside = target()
+        .retry(Retry::NEVER)
+        .limit(Limit {
+            per_second: one,
+            burst: one,
+        })
+        .deadline(30 * SECOND)
+        .build(&Metrics::new());
+    let script = Script::new(vec![Err(pause(StatusCode::TOO_MANY_REQUESTS)), Ok(1)]);
+    let start = Instant::now();
+    // The first call is answered after half a second; the second waits for the limit until a second has passed.
+    let slow = {
+        let script = script.clone();
+        move |attempt| {
+            let answer = script.clone().answer(attempt);
+            async move {
+                sleep(SECOND / 2).await;
+                answer.await
+            }
+        }
+    };
+    let (first, second) = tokio::join!(outside.call_alone(slow), outside.call_alone(script.op()));
+    first.unwrap_err();
+    assert_eq!(second.unwrap(), 1);
+    assert_eq!(start.elapsed(), 7 * SECOND + SECOND / 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_one_call_alone_holds_back_no_other() {
+    for fault in [
+        Fault::transport("cut").after(7 * SECOND),
+        pause(StatusCode::BAD_GATEWAY),
+        Fault::throttled(None, "429"),
+    ] {
+        let outside = target().retry(Retry::NEVER).build(&Metrics::new());
+        let script = Script::new(vec![Err(fault), Ok(1)]);
+        let start = Instant::now();
+        outside.call("a", script.op()).await.unwrap_err();
+        assert_eq!(outside.call("a", script.op()).await.unwrap(), 1);
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_call_outlives_its_deadline() {
     let hang = |_| std::future::pending::<Result<(), Fault>>();

@@ -53,6 +53,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         crds: Vec::new,
         policies: Vec::new,
         at_home: false,
+        opt_in: false,
         namespaces: arguments.served(),
         rights: own_rights,
         parts: parts(),

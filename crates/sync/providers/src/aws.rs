@@ -4,7 +4,6 @@ mod api;
 mod credentials;
 mod environment;
 mod sign;
-mod web;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +15,12 @@ use trustplane_process::clock::SystemClock;
 use trustplane_process::metrics::Metrics;
 use trustplane_process::outside::{Limit, Outside};
 use trustplane_process::secret::Secret;
+use trustplane_process::web::WebError;
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 
 use crate::{Locator, Provider, outage};
 use api::{Api, CallError};
 use environment::Environment;
-use web::WebError;
 
 pub(crate) const NAME: &str = "aws-secretsmanager";
 

@@ -23,6 +23,11 @@ pub(crate) fn outside(target: String, limit: Option<Limit>, metrics: &Metrics) -
 
 /// What to tell of a call that failed in the end.
 pub(crate) fn told(error: &OutsideError) -> FetchError {
+    if let OutsideError::Held { retry_in, .. } = error {
+        return FetchError::Throttled {
+            retry_after: Some(*retry_in),
+        };
+    }
     match error.kind() {
         Some(FaultKind::Throttled) => FetchError::Throttled {
             retry_after: error.retry_after(),
@@ -38,5 +43,25 @@ pub(crate) fn told(error: &OutsideError) -> FetchError {
 pub(crate) fn unavailable(what: &str) -> FetchError {
     FetchError::Unavailable {
         what: what.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_pause_that_the_provider_asked_for_is_told_with_its_end() {
+        let retry_in = Duration::from_secs(7);
+        let held = OutsideError::Held {
+            target: "vault".into(),
+            retry_in,
+        };
+        let wanted = FetchError::Throttled {
+            retry_after: Some(retry_in),
+        };
+        assert_eq!(told(&held), wanted);
     }
 }

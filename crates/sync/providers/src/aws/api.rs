@@ -1,6 +1,7 @@
 //! The calls of Secrets Manager that we make, and what its answers mean.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,17 +11,23 @@ use serde_json::{Value as Json, json};
 use trustplane_process::clock::Clock;
 use trustplane_process::outside::{Fault, FaultKind, Outside, OutsideError};
 use trustplane_process::secret::Secret;
+use trustplane_process::web::{Answer, Proxy, Web, WebError, WebOptions};
 use trustplane_sync_core::data::{Payload, Value};
 use trustplane_sync_core::fetch::{FetchError, Fetched};
 
 use super::credentials::{Chain, CredentialsError};
 use super::environment::{Environment, host};
 use super::sign::{Scope, Unsigned, sign};
-use super::web::{Answer, Web, WebError};
 use crate::Locator;
 use crate::outage::{self, unavailable};
 
 const SERVICE: &str = "secretsmanager";
+/// How long a connection to AWS may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an exchange with AWS may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// No answer of AWS to one of our calls is larger: twenty secrets of 64 KiB, as text in JSON.
+const LARGEST: usize = 16 << 20;
 
 /// Secrets Manager, in any region.
 pub(super) struct Api {
@@ -105,7 +112,13 @@ impl Api {
         outside: Outside,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, WebError> {
-        let web = Web::new(ca_bundle)?;
+        let web = Web::new(WebOptions {
+            ca_bundle,
+            proxy: Proxy::None,
+            connect: CONNECT,
+            total: PATIENCE,
+            largest_answer: LARGEST,
+        })?;
         Ok(Self {
             chain: Chain::new(environment.clone(), web.clone(), clock.clone()),
             web,
@@ -179,9 +192,9 @@ impl Api {
         let credentials = match self.chain.get().await {
             Ok(credentials) => credentials,
             Err(CredentialsError::Refused {
-                source: WebError::Transport(what),
+                source: source @ (WebError::Transport(_) | WebError::Timeout),
                 ..
-            }) => return Err(Fault::transport(what)),
+            }) => return Err(Fault::transport(source)),
             Err(error) => return Ok(Err(CallError::Credentials(error))),
         };
         let request = Unsigned {
@@ -202,7 +215,7 @@ impl Api {
             .web
             .post(&format!("{endpoint}/"), &headers, body.to_vec())
             .await;
-        let answer = answer.map_err(|error| Fault::transport(error.to_string()))?;
+        let answer = answer.map_err(Fault::transport)?;
         if answer.status.is_success() {
             return Ok(Ok(answer));
         }

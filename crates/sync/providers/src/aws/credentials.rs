@@ -8,9 +8,9 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 use trustplane_process::clock::Clock;
 use trustplane_process::secret::Secret;
+use trustplane_process::web::{Answer, Web, WebError};
 
 use super::environment::Environment;
-use super::web::{Web, WebError};
 
 /// Credentials are renewed this long before they expire.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
@@ -168,7 +168,8 @@ impl Chain {
             ("RoleSessionName", &identity.session),
             ("WebIdentityToken", identity.token.expose()),
         ];
-        let answer = self.web.post_form(&identity.endpoint, &form).await;
+        let answer = self.web.post_form(&identity.endpoint, &[], &form).await;
+        let answer = answer.and_then(Answer::text);
         let answer = answer.map_err(|source| CredentialsError::Refused { place, source })?;
         let field = |name: &str| element(answer.expose(), name);
         let (Some(key_id), Some(secret), Some(token)) = (
@@ -209,8 +210,10 @@ impl Chain {
         };
         let header = token
             .as_ref()
-            .map(|token| ("authorization", token.expose().trim()));
-        let answer = self.web.get(&address.url, header, METADATA_PATIENCE).await;
+            .map(|token| ("authorization", token.expose().trim().to_owned()));
+        let web = self.web.within(METADATA_PATIENCE);
+        let answer = web.get(&address.url, header.as_slice()).await;
+        let answer = answer.and_then(Answer::text);
         let answer = answer.map_err(|source| CredentialsError::Refused { place, source })?;
         let told: Told =
             serde_json::from_str(answer.expose()).map_err(|_| unreadable("the answer has no credentials"))?;
@@ -225,26 +228,18 @@ impl Chain {
             .instance_address()
             .unwrap_or_else(|| METADATA.to_owned());
         let refused = |source| CredentialsError::Refused { place, source };
-        let life = ("x-aws-ec2-metadata-token-ttl-seconds", "300");
-        let token = self
-            .web
-            .put(&format!("{base}/latest/api/token"), life, METADATA_PATIENCE)
-            .await;
+        let web = self.web.within(METADATA_PATIENCE);
+        let life = [("x-aws-ec2-metadata-token-ttl-seconds", "300".to_owned())];
+        let token = web.put(&format!("{base}/latest/api/token"), &life).await;
         // Not on an instance at all: that is no fault of the instance.
-        let token = token.map_err(|_| CredentialsError::None)?;
-        let header = Some(("x-aws-ec2-metadata-token", token.expose().trim()));
+        let token = token.and_then(Answer::text).map_err(|_| CredentialsError::None)?;
+        let headers = [("x-aws-ec2-metadata-token", token.expose().trim().to_owned())];
         let roles = format!("{base}/latest/meta-data/iam/security-credentials/");
-        let role = self
-            .web
-            .get(&roles, header, METADATA_PATIENCE)
-            .await
-            .map_err(refused)?;
+        let role = web.get(&roles, &headers).await;
+        let role = role.and_then(Answer::text).map_err(refused)?;
         let role = role.expose().lines().next().unwrap_or_default().trim().to_owned();
-        let answer = self
-            .web
-            .get(&format!("{roles}{role}"), header, METADATA_PATIENCE)
-            .await
-            .map_err(refused)?;
+        let answer = web.get(&format!("{roles}{role}"), &headers).await;
+        let answer = answer.and_then(Answer::text).map_err(refused)?;
         let told: Told = serde_json::from_str(answer.expose()).map_err(|_| CredentialsError::Unreadable {
             place,
             what: "the answer has no credentials".to_owned(),
