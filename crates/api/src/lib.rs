@@ -21,6 +21,8 @@
 
 #[cfg(feature = "deviceplugin")]
 pub mod deviceplugin;
+pub mod duration;
 pub mod hsm;
+pub mod inventory;
 pub mod selector;
 pub mod sync;

@@ -58,6 +58,7 @@ pub fn capability(arguments: HsmArgs) -> Capability {
         crds: kinds,
         policies: trustplane_api::hsm::admission::policies,
         at_home: true,
+        opt_in: false,
         namespaces: arguments.namespaces(),
         rights,
         parts: Vec::new(),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use trustplane_api::duration::parse_go_duration;
 use trustplane_api::hsm::{AggregatedDevice, DEVICE, HsmPoolSpec, HsmPoolStatus};
 use trustplane_plan::{ObjectRef, Owner};
 
@@ -190,34 +191,10 @@ pub fn device_names(spec: &HsmPoolSpec, owners: &[Owner]) -> Vec<String> {
 
 /// The grace period of a pool. One that cannot be read is the default, and none is shorter than 5 s.
 pub fn grace_period(spec: &HsmPoolSpec) -> Duration {
-    let parsed = duration(&spec.grace_period);
+    let parsed = parse_go_duration(&spec.grace_period);
     parsed
         .unwrap_or(DEFAULT_GRACE)
         .clamp(SHORTEST_GRACE, LONGEST_GRACE)
-}
-
-/// A duration as Go writes it: numbers with units, such as `1h30m0.5s`.
-fn duration(text: &str) -> Option<Duration> {
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (number, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-        let (unit, behind) =
-            behind.split_at(behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len()));
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        let part = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?;
-        total = total.checked_add(part)?;
-        rest = behind;
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]
