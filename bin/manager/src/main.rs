@@ -14,6 +14,8 @@ struct Capabilities {
     sync: trustplane_sync_controller::SyncArgs,
     #[command(flatten)]
     hsm: trustplane_hsm_controller::HsmArgs,
+    #[command(flatten)]
+    inventory: trustplane_inventory_stream::InventoryArgs,
 }
 
 /// The capabilities of this build, in the order in which they start.
@@ -21,6 +23,7 @@ fn capabilities(arguments: Capabilities) -> Vec<Capability> {
     vec![
         trustplane_sync_controller::capability(arguments.sync),
         trustplane_hsm_controller::capability(arguments.hsm),
+        trustplane_inventory_stream::capability(arguments.inventory),
     ]
 }
 

@@ -36,6 +36,7 @@ pub fn capability() -> Capability {
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
         policies: Vec::new,
         at_home: false,
+        opt_in: false,
         lease_before: None,
         secrets: Some(decide::mark),
         start: Arc::new(|context| Box::pin(assembly::start(context))),

@@ -12,6 +12,7 @@
 //! - [`Binary`]: what every binary of ours does alike, without a cluster.
 //! - [`metrics`]: whether a process tells what the reference says.
 //! - [`Moto`]: AWS, as far as its secrets and identities go.
+//! - [`platform`]: a platform of the inventory that knows four paths and fails the test on any other.
 //!
 //! It knows nothing of the product and nothing of the kit, and there is no mock of the Kubernetes API in it.
 
@@ -25,10 +26,12 @@ mod log;
 pub mod metrics;
 mod moto;
 mod plane;
+pub mod platform;
 mod process;
 pub mod proxy;
 mod rights;
 mod sandbox;
+mod script;
 mod wait;
 mod webhook;
 

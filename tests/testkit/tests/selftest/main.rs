@@ -10,6 +10,7 @@
 
 mod audit;
 mod moto;
+mod platform;
 mod proxy;
 mod sandbox;
 
