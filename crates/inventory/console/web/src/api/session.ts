@@ -1,0 +1,21 @@
+// Whether the person has a session.
+import { useSyncExternalStore } from "react";
+
+const listeners = new Set<() => void>();
+let signedOut = false;
+
+/** The hub said that there is no session. Only a sign-in link, which loads the page anew, changes that. */
+export function setSignedOut(): void {
+  signedOut = true;
+  for (const listener of listeners) listener();
+}
+
+export function useSignedOut(): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => signedOut,
+  );
+}
