@@ -90,6 +90,17 @@ impl ClusterArgs {
 }
 
 impl Cluster {
+    /// A cluster of a test.
+    #[cfg(test)]
+    pub fn of(client: Client, home: &str) -> Self {
+        Self {
+            client,
+            namespace: None,
+            home: home.to_owned(),
+            deadline: Duration::from_secs(10),
+        }
+    }
+
     /// Waits for an answer, but not for ever.
     pub async fn ask<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Seen<T> {
         match tokio::time::timeout(self.deadline, request).await {
@@ -101,13 +112,19 @@ impl Cluster {
         }
     }
 
-    /// Some fields of an object. An object may hold values, so this is the only way to read one by its name.
+    /// Some fields of an object, which must exist. An object may hold values, so this and [`Cluster::find`] are the only ways to read
+    /// one by its name.
     pub async fn read<T: DeserializeOwned>(&self, kind: &Kind, object: &ObjectRef) -> Seen<T> {
+        let found = self.find(kind, object).await?;
+        found.ok_or_else(|| Obstacle::Failed("it does not exist".to_owned()))
+    }
+
+    /// Some fields of an object; `None` if it does not exist.
+    pub async fn find<T: DeserializeOwned>(&self, kind: &Kind, object: &ObjectRef) -> Seen<Option<T>> {
         let read = tokio::time::timeout(self.deadline, read_object(&self.client, kind, object));
         match read.await {
             Err(_) => Err(self.late()),
-            Ok(Ok(Some(found))) => Ok(found),
-            Ok(Ok(None)) => Err(Obstacle::Failed("it does not exist".to_owned())),
+            Ok(Ok(found)) => Ok(found),
             Ok(Err(WriteError::Forbidden { .. })) => Err(Obstacle::Forbidden),
             // Whoever reads tells what.
             Ok(Err(WriteError::Unavailable { problem, .. })) => Err(Obstacle::Failed(problem)),

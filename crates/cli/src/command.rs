@@ -8,7 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cluster::ClusterArgs;
-use crate::{check, hsm, version};
+use crate::{check, hsm, inventory, version};
 
 /// See and check Trustplane in a cluster.
 #[derive(Debug, Parser)]
@@ -30,6 +30,7 @@ enum Command {
     Version(version::Args),
     Check(check::Args),
     Hsm(hsm::Args),
+    Inventory(inventory::Args),
     /// Print a completion script for a shell.
     #[command(after_help = "Example:\n  source <(kubectl trustplane completion bash)")]
     Completion {
@@ -44,6 +45,7 @@ pub async fn run(cli: Cli, out: &mut impl Write) -> Result<ExitCode> {
         Command::Version(args) => version::run(&args, &cli.cluster, out).await,
         Command::Check(args) => check::run(&args, &cli.cluster, out).await,
         Command::Hsm(args) => hsm::run(&args, &cli.cluster, out).await,
+        Command::Inventory(args) => inventory::run(&args, &cli.cluster, out).await,
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kubectl-trustplane", out);
             Ok(ExitCode::SUCCESS)
@@ -64,7 +66,17 @@ mod tests {
     fn the_help_explains_every_command_and_flag() {
         let mut command = Cli::command().term_width(100);
         insta::assert_snapshot!("help", command.render_long_help());
-        for name in ["version", "check", "hsm", "hsm test", "completion"] {
+        let names = [
+            "version",
+            "check",
+            "hsm",
+            "hsm test",
+            "inventory",
+            "inventory enroll",
+            "inventory open",
+            "completion",
+        ];
+        for name in names {
             let parts = name.split(' ');
             let found = parts.fold(&mut command, |command, part| {
                 command.find_subcommand_mut(part).unwrap()

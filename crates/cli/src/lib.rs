@@ -22,8 +22,10 @@
 mod check;
 mod cluster;
 mod command;
+mod exec;
 mod hsm;
 mod installation;
+mod inventory;
 mod output;
 mod style;
 mod version;

@@ -31,12 +31,7 @@ async fn a_wrong_answer_about_a_pin_is_neither_shown_nor_taken() -> Result<()> {
     let proxy = Proxy::start(sandbox.plane()).await?;
     let rules = Rules::default().allow("", "secrets", &["get"]);
     let person = sandbox.instance("person", &rules).await?.through(&proxy);
-    let cluster = Cluster {
-        client: person.client()?,
-        namespace: None,
-        home: sandbox.namespace().to_owned(),
-        deadline: Duration::from_secs(10),
-    };
+    let cluster = Cluster::of(person.client()?, sandbox.namespace());
     let pin = ObjectRef::new(Some(sandbox.namespace()), "pin");
     let mut search = Search::for_canaries([&canary]);
     for twist in Twist::ALL {

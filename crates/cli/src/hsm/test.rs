@@ -7,12 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
-use kube::api::{AttachParams, AttachedProcess, ListParams};
+use kube::api::ListParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::io::AsyncWriteExt;
 use trustplane_api::hsm::names::DEVICE_LABEL;
 use trustplane_api::hsm::record::Record;
 use trustplane_api::hsm::{DEVICE, HsmDevice, PinSecret};
@@ -23,7 +21,7 @@ use trustplane_plan::{Kind, ObjectRef};
 use super::agent::{self, Agent};
 use super::order::{self, Pin};
 use crate::cluster::{Cluster, ClusterArgs, Obstacle};
-use crate::output;
+use crate::{exec, output};
 
 /// Try a token: what it is, what is on it, whether it can be read and written, and how fast.
 #[derive(Debug, clap::Args)]
@@ -77,15 +75,19 @@ pub async fn run(args: &Args, cluster: &ClusterArgs, out: &mut impl Write) -> Re
         _ => None,
     };
     let command = order::command(&agent, &record, ordered, &args.action);
-    let attach = AttachParams::default()
-        .stdin(pin.is_some())
-        .stdout(true)
-        .stderr(true);
-    let process = pods
-        .exec(&agent.pod, command, &attach)
-        .await
-        .with_context(|| format!("run the tool in pod {}", agent.pod))?;
-    let code = converse(process, pin, out).await?;
+    let program = exec::Program {
+        pod: &agent.pod,
+        container: None,
+        command,
+    };
+    let pin = pin.as_ref().map(|ByteString(pin)| pin.as_slice());
+    let said = exec::run(&pods, program, pin).await?;
+    out.write_all(&said.out)?;
+    output::pass_on(&said.err)?;
+    let code = match said.is_success {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    };
     match ordered.complaint() {
         Some(complaint) if code != ExitCode::SUCCESS => bail!(complaint),
         _ => Ok(code),
@@ -116,42 +118,4 @@ async fn pin(cluster: &Cluster, namespace: &str, from: &PinSecret) -> Result<Byt
     let mut secret: Content<ByteString> = get(cluster, &SECRET, namespace, &from.name).await?;
     let pin = secret.data.remove(&from.key);
     pin.with_context(|| format!("Secret {namespace}/{} has no key {}", from.name, from.key))
-}
-
-/// Hands over the PIN, shows what is said, and takes over how it ends.
-async fn converse(
-    mut process: AttachedProcess,
-    pin: Option<ByteString>,
-    out: &mut impl Write,
-) -> Result<ExitCode> {
-    if let (Some(ByteString(pin)), Some(mut stdin)) = (pin, process.stdin()) {
-        stdin.write_all(&pin).await.context("hand over the PIN")?;
-        stdin.shutdown().await.context("hand over the PIN")?;
-    }
-    let status = process
-        .take_status()
-        .context("the pod does not say how it ends")?;
-    let (mut said, mut complained) = (Vec::new(), Vec::new());
-    let (mut stdout, mut stderr) = (
-        process.stdout().context("no output")?,
-        process.stderr().context("no output")?,
-    );
-    tokio::try_join!(
-        tokio::io::copy(&mut stdout, &mut said),
-        tokio::io::copy(&mut stderr, &mut complained),
-    )
-    .context("read what the tool says")?;
-    out.write_all(&said)?;
-    output::pass_on(&complained)?;
-    let ended = status.await.context("the connection to the pod broke")?;
-    process.join().await.context("end the connection")?;
-    Ok(if is_success(&ended) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn is_success(status: &Status) -> bool {
-    status.status.as_deref() == Some("Success")
 }
