@@ -2,17 +2,22 @@
 The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is, and with the
 rights, CRDs, policies and arguments of those of its parts that are on.
 A capability that is enabled by name switches the choice from "all but the disabled ones" to "only the enabled ones".
+An opt-in capability runs only if it is enabled by name, and does not switch that choice.
 */}}
 {{- define "trustplane.enabled" -}}
 {{- $build := .Files.Get "files/capabilities.yaml" | fromYaml -}}
 {{- $names := list -}}
-{{- range $build.capabilities }}{{ $names = append $names .name }}{{ end -}}
+{{- $optIn := list -}}
+{{- range $build.capabilities -}}
+{{- $names = append $names .name -}}
+{{- if .optIn }}{{ $optIn = append $optIn .name }}{{ end -}}
+{{- end -}}
 {{- $only := false -}}
 {{- range $name, $settings := .Values.capabilities -}}
 {{- if not (has $name $names) -}}
 {{- fail (printf "capabilities.%s: this build has no such capability; it has: %s" $name (join ", " $names | default "none")) -}}
 {{- end -}}
-{{- if eq (toString $settings.enabled) "true" }}{{ $only = true }}{{ end -}}
+{{- if and (eq (toString $settings.enabled) "true") (not (has $name $optIn)) }}{{ $only = true }}{{ end -}}
 {{- end -}}
 {{- $enabled := list -}}
 {{- range $build.capabilities -}}
@@ -21,7 +26,7 @@ A capability that is enabled by name switches the choice from "all but the disab
 {{- if and .atHome (not $namespaces) }}{{ $namespaces = list $.Release.Namespace }}{{ end -}}
 {{- $_ := set . "namespaces" $namespaces -}}
 {{- include "trustplane.parts" (dict "capability" . "values" (dig .name "parts" dict $.Values.capabilities)) -}}
-{{- if or (eq $said "true") (and (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
+{{- if or (eq $said "true") (and (not .optIn) (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
 {{- end -}}
 {{- dict "capabilities" $enabled | toJson -}}
 {{- end -}}

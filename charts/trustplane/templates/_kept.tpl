@@ -1,6 +1,7 @@
 {{/*
 The objects that a process keeps at home: its Lease, and Secrets such as that of its CA, as JSON {"objects": [...]}. Their names
-are those that its rights name. Takes root and process.
+are those that its rights name. A name that stands for Secrets of the admin is none of them: an empty one would be no credential.
+Takes root and process.
 */}}
 {{- define "trustplane.kept" -}}
 {{- $process := .process -}}
@@ -12,7 +13,7 @@ are those that its rights name. Takes root and process.
 {{- range $rule := $rules -}}
 {{- range $name := $rule.resourceNames -}}
 {{- range $resource := $rule.resources -}}
-{{- if hasKey $kinds $resource -}}
+{{- if and (hasKey $kinds $resource) (ne $name "$(CREDENTIALS)") -}}
 {{- $objects = append $objects (dict
     "apiVersion" (get $versions $resource)
     "kind" (get $kinds $resource)

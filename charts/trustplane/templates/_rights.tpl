@@ -29,7 +29,7 @@ metadata:
   labels:
     {{- include "trustplane.labels" . | nindent 4 }}
 rules:
-  {{- toYaml .rules | replace "$(PROCESS)" .process.name | nindent 2 }}
+  {{- include "trustplane.rules" . | replace "$(PROCESS)" .process.name | nindent 2 }}
 {{- if .namespaces }}
 {{- range .namespaces }}
 {{- include "trustplane.binding" (merge (dict "in" .) $) }}
@@ -38,6 +38,24 @@ rules:
 {{- include "trustplane.binding" . }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/*
+Rules as YAML. `$(CREDENTIALS)` among the names of a rule stands for the Secrets with which an ObsykAgent may sign in. Takes root and
+rules.
+*/}}
+{{- define "trustplane.rules" -}}
+{{- $rules := list -}}
+{{- $credentials := (include "trustplane.inventory.credentials" .root | fromJson).names -}}
+{{- range .rules -}}
+{{- $rule := . -}}
+{{- if has "$(CREDENTIALS)" (.resourceNames | default list) -}}
+{{- $names := concat (without .resourceNames "$(CREDENTIALS)") $credentials | uniq -}}
+{{- $rule = merge (dict "resourceNames" $names) (omit . "resourceNames") -}}
+{{- end -}}
+{{- $rules = append $rules $rule -}}
+{{- end -}}
+{{- toYaml $rules -}}
 {{- end -}}
 
 {{/* A role bound to a process: in a namespace (`in`), or everywhere. Takes root, process, kind and name. */}}
