@@ -2,6 +2,8 @@
 //!
 //! Every command of the story is one that the person can type; the demo runs exactly what it prints.
 
+mod background;
+mod browser;
 mod scene;
 mod stage;
 mod story;
@@ -13,6 +15,7 @@ use anyhow::Result;
 use trustplane_cluster::interrupt;
 
 use crate::run;
+use scene::Audience;
 use stage::Stage;
 
 /// Start a cluster, install everything, and show what runs; Ctrl-C cleans up.
@@ -35,13 +38,17 @@ pub struct Args {
 /// Tells the story, from setting the stage to clearing it.
 pub fn run(args: Args) -> Result<()> {
     println!("{}", opening(args.kubeconfig.is_none()));
+    let audience = match args.exit {
+        true => Audience::Browser,
+        false => Audience::Person,
+    };
     // Ctrl-C has to reach the clearing of the stage, whatever runs at that moment.
     let _guard = interrupt::Guard::begin()?;
     let stage = match &args.kubeconfig {
-        Some(kubeconfig) => Stage::borrow(kubeconfig)?,
-        None => Stage::build(&args.name)?,
+        Some(kubeconfig) => Stage::borrow(kubeconfig, audience)?,
+        None => Stage::build(&args.name, audience)?,
     };
-    let told = tell(&stage, args.exit);
+    let told = tell(&stage, audience);
     if told.is_err() && !interrupt::requested() {
         stage.explain();
     }
@@ -70,15 +77,15 @@ fn opening(ours: bool) -> String {
     )
 }
 
-fn tell(stage: &Stage, exit: bool) -> Result<()> {
+fn tell(stage: &Stage, audience: Audience) -> Result<()> {
     let scenes = story::SCENES
         .iter()
         .filter(|scene| !scene.at_home || stage.is_ours());
     for (number, scene) in (1..).zip(scenes) {
         interrupt::check()?;
-        scene.play(number, stage)?;
+        scene.play(number, stage, audience)?;
     }
-    if exit {
+    if audience == Audience::Browser {
         return Ok(());
     }
     println!(

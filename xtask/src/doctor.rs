@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::site::{self, Site};
+use trustplane_cluster::tools::node::{self, Node};
 use trustplane_cluster::tools::{Tool, Toolchain, debian};
 
 /// The oldest Go that builds the pinned tools.
@@ -45,6 +46,7 @@ pub fn run(args: Args) -> Result<()> {
         ("machine", machine()),
         ("rust", rust()),
         ("go", go()),
+        ("node", node()),
         ("packages", packages()?),
         ("root", root()),
         ("disk", disk(&cache)?),
@@ -123,6 +125,14 @@ fn go_version(text: &str) -> Option<(u32, u32)> {
         .take_while(char::is_ascii_digit)
         .collect();
     Some((numbers.next()?.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Node and npm, for the console of the hub.
+fn node() -> Finding {
+    match node::look() {
+        Node::Good { node, npm } => Good(format!("Node {node}, npm {npm}")),
+        Node::Bad(why) => Missing(why, node::remedy()),
+    }
 }
 
 fn packages() -> Result<Finding> {

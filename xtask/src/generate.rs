@@ -73,6 +73,7 @@ fn product() -> Result<Tree> {
     let plugin = image::compile("kubectl-trustplane", "kubectl-trustplane", Profile::Test)?;
     let agent = image::compile("trustplane-agent", "trustplane-agent", Profile::Test)?;
     let discovery = image::compile("trustplane-discovery", "trustplane-discovery", Profile::Test)?;
+    let hub = image::compile("trustplane-hub", "trustplane-hub", Profile::Test)?;
     let helm = Toolchain::new(&Cache::locate()?).ensure(Tool::Helm)?.join("helm");
     // Not by its path: a build of the workspace may have put another file there since we were started.
     let xtask = Path::new("/proc/self/exe");
@@ -108,6 +109,10 @@ fn product() -> Result<Tree> {
         Program {
             typed: "trustplane-discovery",
             path: &discovery,
+        },
+        Program {
+            typed: "trustplane-hub",
+            path: &hub,
         },
         Program {
             typed: "trustplane-manager",

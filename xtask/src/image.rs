@@ -22,6 +22,7 @@ use trustplane_cluster::cache::Cache;
 use trustplane_cluster::image_archive::{ImageSpec, write};
 use trustplane_cluster::node;
 use trustplane_cluster::progress::Progress;
+use trustplane_cluster::tools::Toolchain;
 
 pub use binary::{Profile, compile, compile_tool};
 use recipe::{RECIPES, Recipe};
@@ -99,8 +100,11 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Makes images: compiles their binaries and writes the archives into `out`.
+/// Makes images: builds what their binaries embed, compiles the binaries and writes the archives into `out`.
 pub fn build_all(recipes: &[&Recipe], profile: Profile, cache: &Cache, out: &Path) -> Result<Vec<Image>> {
+    for recipe in recipes {
+        Toolchain::new(cache).ensure_all(recipe.embeds)?;
+    }
     let binaries: Vec<_> = recipes
         .iter()
         .map(|recipe| (recipe.package, recipe.binary))
@@ -186,7 +190,7 @@ mod tests {
                 .map(|recipe| recipe.name)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(names(&[]), ["manager", "discovery", "agent"]);
+        assert_eq!(names(&[]), ["manager", "discovery", "agent", "hub"]);
         assert_eq!(
             names(&["sample-manager", "agent", "agent"]),
             ["agent", "sample-manager"]

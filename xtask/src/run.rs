@@ -7,6 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use trustplane_cluster::{
+    cache::Cache,
+    tools::{Toolchain, console},
+};
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
@@ -14,16 +18,25 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// The cargo that runs us, in the root of the workspace.
+/// The cargo that runs us, in the root of the workspace. Every build embeds the same console, so that none compiles the hub again.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    if let Some(dist) = console_dist() {
+        command.env(console::DIST_VARIABLE, dist);
+    }
     if let Some(driver) = LINTER.get() {
         command
             .env("RUSTC_WORKSPACE_WRAPPER", driver)
             .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__");
     }
     command
+}
+
+/// The built console, if it is in the cache; without it the hub has a stub page.
+fn console_dist() -> Option<PathBuf> {
+    let toolchain = Toolchain::new(&Cache::locate().ok()?);
+    console::dist(&toolchain).ok()?
 }
 
 /// The compiler that also lints, once it was chosen.

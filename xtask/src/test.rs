@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "filter")]
     stage: Vec<String>,
     /// Run the end-to-end tests on this cluster instead of one of our own. Its nodes need the images `manager`,
-    /// `agent`, `discovery` and `sample-manager`, which `cargo xtask image` makes.
+    /// `agent`, `discovery`, `hub` and `sample-manager`, which `cargo xtask image` makes.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }

@@ -1,12 +1,15 @@
 //! The pinned tools: built once from the package registries, kept in the cache by the hash of what they are made of.
 //!
 //! The pins are what lies under `xtask/tools`, Go modules, Python requirements and a cargo workspace, and the table of
-//! crates, compiled in; no other place names a version. Two runs at once wait for each other, and an interrupted build leaves nothing that
-//! looks finished.
+//! crates, compiled in; no other place names a version. The console of the hub is built from its folder of the work tree, whose lock
+//! file has the pins. Two runs at once wait for each other, and an interrupted build leaves nothing that looks finished.
 
 mod cargo;
+pub mod console;
 pub mod debian;
 mod go;
+pub mod node;
+mod npm;
 mod python;
 
 use std::ffi::OsString;
@@ -41,6 +44,10 @@ pub enum Tool {
     Nextest,
     /// `cargo-deny`.
     Deny,
+    /// `node_modules` of the hub's console, for its build and its tests.
+    ConsolePackages,
+    /// The console of the hub: `dist`, which browsers load.
+    Console,
 }
 
 enum Recipe {
@@ -48,11 +55,13 @@ enum Recipe {
     Cargo(cargo::Package),
     Library(cargo::Library),
     Python(python::Requirements),
+    Packages(npm::Packages),
+    Npm(npm::Project),
 }
 
 impl Tool {
     /// All of them, in the order in which a cold run needs them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Etcd,
         Self::Kubernetes,
         Self::CoreDns,
@@ -62,6 +71,8 @@ impl Tool {
         Self::Kryoptic,
         Self::Nextest,
         Self::Deny,
+        Self::ConsolePackages,
+        Self::Console,
     ];
 
     /// What a control plane without nodes needs.
@@ -82,6 +93,8 @@ impl Tool {
             Self::Kryoptic => "kryoptic",
             Self::Nextest => "cargo-nextest",
             Self::Deny => "cargo-deny",
+            Self::ConsolePackages => "console-packages",
+            Self::Console => "console",
         }
     }
 
@@ -92,6 +105,8 @@ impl Tool {
             Recipe::Cargo(package) => Ok(package.version.to_owned()),
             Recipe::Library(library) => library.version().map(str::to_owned),
             Recipe::Python(requirements) => requirements.version().map(str::to_owned),
+            Recipe::Packages(packages) => Ok(packages.version().to_owned()),
+            Recipe::Npm(project) => Ok(project.version().to_owned()),
         }
     }
 
@@ -106,6 +121,8 @@ impl Tool {
             Self::Kryoptic => Recipe::Library(cargo::KRYOPTIC),
             Self::Nextest => Recipe::Cargo(cargo::NEXTEST),
             Self::Deny => Recipe::Cargo(cargo::DENY),
+            Self::ConsolePackages => Recipe::Packages(npm::CONSOLE_PACKAGES),
+            Self::Console => Recipe::Npm(npm::CONSOLE),
         }
     }
 
@@ -116,6 +133,8 @@ impl Tool {
             Recipe::Cargo(package) => package.inputs(),
             Recipe::Library(library) => library.inputs(),
             Recipe::Python(requirements) => requirements.inputs(),
+            Recipe::Packages(packages) => packages.inputs()?,
+            Recipe::Npm(project) => project.inputs()?,
         };
         Ok(format!("{}-{}", self.name(), fingerprint(&inputs)))
     }
@@ -160,6 +179,10 @@ impl Toolchain {
             return Ok(directory);
         }
         let _guard = interrupt::Guard::begin()?;
+        let needed = match tool {
+            Tool::Console => Some(self.ensure(Tool::ConsolePackages)?),
+            _ => None,
+        };
         let name = tool.directory()?;
         let lock = self.cache.tools().join(format!("{}.lock", tool.name()));
         let _lock = Lock::wait(&lock, &format!("the build of {}", tool.name()))?;
@@ -175,6 +198,8 @@ impl Toolchain {
             Recipe::Cargo(package) => package.build(&staging, &mut progress),
             Recipe::Library(library) => library.build(&staging, &mut progress),
             Recipe::Python(requirements) => requirements.build(&staging, &mut progress),
+            Recipe::Packages(packages) => packages.build(&staging, &mut progress),
+            Recipe::Npm(project) => project.build(&staging, &needed.unwrap_or_default(), &mut progress),
         }
         .with_context(|| format!("build {}", tool.name()))?;
         let directory = self.cache.tools().join(name);

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::browser;
 use super::stage::Stage;
 
 /// One numbered part of the story.
@@ -19,31 +20,97 @@ pub struct Scene {
     pub at_home: bool,
 }
 
-/// A shell line, run as it stands here, and what its output shows; empty if the output speaks for itself.
+/// One step of a scene. What its output shows stands in `see`; empty if the output speaks for itself.
 #[derive(Debug)]
-pub struct Act {
-    pub run: &'static str,
-    pub see: &'static str,
+pub enum Act {
+    /// A shell line, run to its end as it stands here.
+    Line { run: &'static str, see: &'static str },
+    /// A shell line that prints a link and stays until the end of the demo.
+    Link { run: &'static str, see: &'static str },
+    /// The page behind the link.
+    Page(&'static Page),
+}
+
+/// What is looked at on the page behind the link, by a person or by a browser of our own.
+#[derive(Debug)]
+pub struct Page {
+    /// What a person looks at.
+    pub about: &'static str,
+    /// The name of the cluster.
+    pub cluster: &'static str,
+    /// A pod that comes and goes while a browser looks on.
+    pub namespace: &'static str,
+    pub pod: &'static str,
+    /// The shell lines by which it comes and goes.
+    pub create: &'static str,
+    pub delete: &'static str,
+}
+
+/// Who looks at the pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Somebody who opens the link.
+    Person,
+    /// Nobody: a browser without a window, driven by the demo.
+    Browser,
+}
+
+impl Audience {
+    /// Fails if there is no browser here to look at the pages: better now than at the end of the story.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Person => Ok(()),
+            Self::Browser => browser::check(),
+        }
+    }
 }
 
 /// An act of a scene.
 pub const fn act(run: &'static str, see: &'static str) -> Act {
-    Act { run, see }
+    Act::Line { run, see }
 }
+
+impl Act {
+    /// The shell line, if it is one.
+    #[cfg(test)]
+    pub fn line(&self) -> Option<&'static str> {
+        match self {
+            Self::Line { run, .. } | Self::Link { run, .. } => Some(run),
+            Self::Page(_) => None,
+        }
+    }
+}
+
+/// What a link begins with.
+const LINK: &str = "http://";
 
 impl Scene {
     /// Prints the scene, runs its commands and shows their output.
-    pub fn play(&self, number: usize, stage: &Stage) -> Result<()> {
+    pub fn play(&self, number: usize, stage: &Stage, audience: Audience) -> Result<()> {
         println!("\n{number}. {}\n{}", self.title, paragraph(self.about, "   "));
+        let mut link = None;
         for act in self.acts {
-            println!("\n   $ {}", act.run);
-            let shown = say(stage.dress(Command::new("sh").args(["-c", act.run])))
-                .with_context(|| format!("in scene {number}, {:?}: {}", self.title, act.run))?;
-            for line in shown.lines() {
-                println!("   {line}");
-            }
-            if !act.see.is_empty() {
-                println!("{}", paragraph(act.see, "   → "));
+            let told = |line: &str| format!("in scene {number}, {:?}: {line}", self.title);
+            match act {
+                Act::Line { run, see } => {
+                    println!("\n   $ {run}");
+                    let shown =
+                        say(stage.dress(Command::new("sh").args(["-c", run]))).with_context(|| told(run))?;
+                    show(&shown, see);
+                }
+                Act::Link { run, see } => {
+                    println!("\n   $ {run} &");
+                    let found = stage.start(run, LINK).with_context(|| told(run))?;
+                    show(&found, see);
+                    link = Some(found);
+                }
+                Act::Page(page) => match audience {
+                    Audience::Person => println!("\n{}", paragraph(page.about, "   → ")),
+                    Audience::Browser => {
+                        let link = link.as_deref().context("a page without a link")?;
+                        browser::watch(page, link, stage).with_context(|| told(link))?;
+                    }
+                },
             }
         }
         let (command, shows) = self.try_it;
@@ -52,8 +119,18 @@ impl Scene {
     }
 }
 
+/// Prints what a command has said, and what it shows.
+fn show(said: &str, see: &str) {
+    for line in said.lines() {
+        println!("   {line}");
+    }
+    if !see.is_empty() {
+        println!("{}", paragraph(see, "   → "));
+    }
+}
+
 /// A text in lines of a terminal's width, the first behind `lead`, the others as far in.
-fn paragraph(text: &str, lead: &str) -> String {
+pub fn paragraph(text: &str, lead: &str) -> String {
     const WIDTH: usize = 100;
     let indent = " ".repeat(lead.chars().count());
     let mut lines = vec![lead.to_owned()];

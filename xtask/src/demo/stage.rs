@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use trustplane_cluster::cache::Cache;
@@ -11,11 +13,15 @@ use trustplane_cluster::progress::Progress;
 use trustplane_cluster::tools::{Tool, Toolchain, debian};
 use trustplane_cluster::{interrupt, node, site};
 
+use super::background::Background;
+use super::scene::Audience;
 use crate::image::{self, Image, Profile};
 use crate::run;
 
 /// The namespace of the story.
 const NAMESPACE: &str = "trustplane";
+/// How long a command that stays may take until it says that it is ready.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster with what the story needs.
 pub struct Stage {
@@ -24,6 +30,8 @@ pub struct Stage {
     path: OsString,
     tools: Vec<PathBuf>,
     whose: Whose,
+    /// What the story has started and left running.
+    background: Mutex<Vec<Background>>,
 }
 
 enum Whose {
@@ -35,16 +43,20 @@ enum Whose {
 
 impl Stage {
     /// Builds everything, down to the cluster.
-    pub fn build(name: &str) -> Result<Self> {
+    pub fn build(name: &str, audience: Audience) -> Result<Self> {
         let cache = Cache::locate()?;
         site::down_orphans(&cache).context("clear away what an earlier run left")?;
         if node::open(name).is_ok() {
             bail!("a demo runs already; `cargo xtask cluster down --name {name}` ends it");
         }
         debian::install(&debian::missing(true)?)?;
+        audience.check()?;
         let mut tools = Tool::NODES.to_vec();
         tools.push(Tool::Helm);
-        let directories = Toolchain::new(&cache).ensure_all(&tools)?;
+        let toolchain = Toolchain::new(&cache);
+        let directories = toolchain.ensure_all(&tools)?;
+        // Before anything is compiled: every build embeds it.
+        toolchain.ensure(Tool::Console)?;
         let plugin = plugin()?;
         let images = images(&cache)?;
 
@@ -85,10 +97,13 @@ impl Stage {
     }
 
     /// Uses a cluster that is there already.
-    pub fn borrow(kubeconfig: &Path) -> Result<Self> {
+    pub fn borrow(kubeconfig: &Path, audience: Audience) -> Result<Self> {
+        audience.check()?;
         let kubeconfig = std::path::absolute(kubeconfig)?;
         let cache = Cache::locate()?;
-        let directories = Toolchain::new(&cache).ensure_all(&[Tool::Kubernetes, Tool::Helm])?;
+        let toolchain = Toolchain::new(&cache);
+        let directories = toolchain.ensure_all(&[Tool::Kubernetes, Tool::Helm])?;
+        toolchain.ensure(Tool::Console)?;
         let plugin = plugin()?;
         let images = images(&cache)?;
         println!(
@@ -117,7 +132,23 @@ impl Stage {
             path,
             tools,
             whose,
+            background: Mutex::default(),
         })
+    }
+
+    /// Starts a command that stays until the stage is cleared, and gives the first line that begins with `sign`.
+    pub fn start(&self, line: &str, sign: &str) -> Result<String> {
+        let mut started = Background::start(line, |command| {
+            self.dress(command);
+        })?;
+        let found = started.hear(PATIENCE, |line| {
+            Ok(line.starts_with(sign).then(|| line.to_owned()))
+        })?;
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(started);
+        Ok(found)
     }
 
     /// The command, in the environment in which the person's would run.
@@ -148,6 +179,7 @@ impl Stage {
             "kubectl get pods --all-namespaces -o wide",
             "kubectl get events --namespace trustplane --sort-by=.lastTimestamp",
             "kubectl logs --namespace trustplane --selector app.kubernetes.io/name=trustplane --tail=30",
+            "kubectl get obsykagents --namespace trustplane -o yaml",
             "kubectl get events --namespace tokens --sort-by=.lastTimestamp",
             "kubectl get hsmpools,configmaps --namespace tokens -o yaml",
             "kubectl logs --namespace tokens --selector app.kubernetes.io/component=hsm-agent --tail=30 --prefix",
@@ -163,9 +195,14 @@ impl Stage {
     /// Takes away everything that the demo made.
     pub fn clear(&self) -> Result<()> {
         let progress = Progress::begin("clean up");
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
         match &self.whose {
             Whose::Ours { name } => trustplane_cluster::down(name)?,
             Whose::Theirs { namespace_was_there } => {
+                self.remove_enrolment()?;
                 self.run(&format!(
                     "helm uninstall trustplane --namespace {NAMESPACE} --ignore-not-found --wait"
                 ))?;
@@ -187,7 +224,22 @@ impl Stage {
         Ok(())
     }
 
-    fn run(&self, line: &str) -> Result<String> {
+    /// Takes away what the enrolment made, which is no part of the release.
+    fn remove_enrolment(&self) -> Result<()> {
+        let kind = self.run("kubectl get crd obsykagents.obsyk.io --ignore-not-found -o name")?;
+        if !kind.trim().is_empty() {
+            self.run(&format!(
+                "kubectl delete obsykagent inventory --namespace {NAMESPACE} --ignore-not-found"
+            ))?;
+        }
+        self.run(&format!(
+            "kubectl delete secret obsyk-credentials --namespace {NAMESPACE} --ignore-not-found"
+        ))
+        .map(drop)
+    }
+
+    /// Runs a shell line of the story to its end.
+    pub fn run(&self, line: &str) -> Result<String> {
         run::output(self.dress(Command::new("sh").args(["-c", line])))
     }
 }

@@ -1,7 +1,7 @@
 //! The story, as data: who does what, the commands that show it, and what to look at in their output. It grows with each
 //! capability: a scene more in [`SCENES`].
 
-use super::scene::{Scene, act};
+use super::scene::{Act, Page, Scene, act};
 
 /// The story in its order.
 pub const SCENES: &[Scene] = &[
@@ -180,6 +180,77 @@ pub const SCENES: &[Scene] = &[
         ),
         at_home: true,
     },
+    Scene {
+        title: "The admin switches the inventory on",
+        about: "Nobody had it until now: no upgrade switches it on by itself. The values ask for the capability, and for a hub, which \
+                keeps the inventories of many clusters and shows them.",
+        acts: &[
+            act(
+                "helm upgrade trustplane charts/trustplane --namespace trustplane --reset-then-reuse-values \
+                 --values docs/guide/examples/inventory-values.yaml --hide-notes --wait --timeout 5m",
+                "",
+            ),
+            act(
+                "kubectl auth can-i get secrets --all-namespaces --as system:serviceaccount:trustplane:trustplane-hub || true",
+                "The hub may do nothing in the cluster: the manager sends, and the hub receives.",
+            ),
+        ],
+        try_it: (
+            "kubectl get deployments,services,networkpolicies --namespace trustplane",
+            "what the values have added",
+        ),
+        at_home: false,
+    },
+    Scene {
+        title: "The admin enrols the cluster",
+        about: "The plugin makes a key pair, registers the public key in the hub's pod, and writes the private key into a Secret and \
+                nowhere else. An ObsykAgent says where the inventory goes.",
+        acts: &[
+            act(
+                "kubectl trustplane inventory enroll --namespace trustplane --name demo",
+                "",
+            ),
+            act(
+                "kubectl wait obsykagent/inventory --namespace trustplane --for=condition=Syncing --timeout=90s",
+                "",
+            ),
+            act(
+                "kubectl get obsykagents --namespace trustplane",
+                "The hub has the whole cluster, and hears of every change.",
+            ),
+        ],
+        try_it: (
+            "kubectl get obsykagent inventory --namespace trustplane -o jsonpath='{.status.resourceCounts}'",
+            "how many objects of each kind were sent",
+        ),
+        at_home: false,
+    },
+    Scene {
+        title: "A person looks at the cluster",
+        about: "The console listens on loopback in the hub's pod. The plugin leads a port of this machine there, and prints a link that \
+                is good once.",
+        acts: &[
+            Act::Link {
+                run: "kubectl trustplane inventory open --namespace trustplane --port 0 --no-browser",
+                see: "",
+            },
+            Act::Page(&Page {
+                about: "Open the link in a browser, within ten minutes: the cluster demo, its namespaces, and the workloads that the \
+                        scenes before have made. The command above gives another link.",
+                cluster: "demo",
+                namespace: "shop",
+                pod: "visitor",
+                create: "kubectl run visitor --namespace shop --image localhost/trustplane/manager:0.1.0 --restart=Never -- describe",
+                delete: "kubectl delete pod visitor --namespace shop",
+            }),
+        ],
+        try_it: (
+            "kubectl run visitor --namespace shop --image localhost/trustplane/manager:0.1.0 --restart=Never -- describe; \
+             kubectl delete pod visitor --namespace shop",
+            "a pod that comes and goes on the page of the namespace shop, without a reload",
+        ),
+        at_home: false,
+    },
 ];
 
 #[cfg(test)]
@@ -199,12 +270,30 @@ mod tests {
                 "{}",
                 scene.title
             );
-            let dumped = scene.acts.iter().find(|act| act.run.contains("describe"));
+            let lines = scene.acts.iter().filter_map(Act::line);
+            let dumped = lines.into_iter().find(|line| line.contains("kubectl describe"));
             assert!(
                 dumped.is_none(),
                 "{}: a dump is no story: {dumped:?}",
                 scene.title
             );
+        }
+    }
+
+    #[test]
+    fn pages_come_after_a_link_and_lines_that_stay_are_one_command() {
+        for scene in SCENES {
+            let mut has_link = false;
+            for act in scene.acts {
+                match act {
+                    Act::Link { run, .. } => {
+                        has_link = true;
+                        assert!(!run.contains([';', '|', '&']), "{run}");
+                    }
+                    Act::Page(_) => assert!(has_link, "{}", scene.title),
+                    Act::Line { .. } => {}
+                }
+            }
         }
     }
 }

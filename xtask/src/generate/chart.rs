@@ -49,6 +49,7 @@ pub fn files(description: &Description) -> Result<Tree> {
             "webhooks": capability.webhooks,
             "secrets": capability.secrets,
             "atHome": capability.at_home,
+            "optIn": capability.opt_in,
         }));
     }
     let known = json!({ "process": description.process, "capabilities": capabilities });

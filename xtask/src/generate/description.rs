@@ -42,6 +42,9 @@ pub struct Capability {
     /// Whether it is kept to our own namespace unless the admin lists others.
     #[serde(default)]
     pub at_home: bool,
+    /// Whether it runs only where the values ask for it.
+    #[serde(default)]
+    pub opt_in: bool,
     /// How its Secrets are known, if it writes any.
     #[serde(default)]
     pub secrets: Option<Value>,
@@ -179,7 +182,7 @@ impl Rights {
 
 fn is_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=20).contains(&name.len())
+    (1..=32).contains(&name.len())
         && name.chars().all(inner)
         && !name.starts_with('-')
         && !name.ends_with('-')

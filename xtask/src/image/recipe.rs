@@ -2,6 +2,8 @@
 
 mod hsm;
 
+use trustplane_cluster::tools::Tool;
+
 /// Everything that differs from image to image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recipe {
@@ -13,6 +15,8 @@ pub struct Recipe {
     pub binary: &'static str,
     /// Where manifests of the systems whose place it takes look for the binary.
     pub also_at: &'static [&'static str],
+    /// What is built before the binary, because the binary embeds it.
+    pub embeds: &'static [Tool],
     /// What the binary starts or opens at run time. The shared objects that any of it links come by themselves.
     pub extras: Extras,
     /// Whether it is part of the product, or lives for the tests alone.
@@ -70,6 +74,7 @@ pub const RECIPES: &[Recipe] = &[
         package: "trustplane-manager",
         binary: "trustplane-manager",
         also_at: &["/manager"],
+        embeds: &[],
         extras: NO_EXTRAS,
         shipped: true,
         budget: 30 * MEGABYTE,
@@ -79,6 +84,7 @@ pub const RECIPES: &[Recipe] = &[
         package: "trustplane-discovery",
         binary: "trustplane-discovery",
         also_at: &[],
+        embeds: &[],
         extras: NO_EXTRAS,
         shipped: true,
         budget: 30 * MEGABYTE,
@@ -88,15 +94,31 @@ pub const RECIPES: &[Recipe] = &[
         package: "trustplane-agent",
         binary: "trustplane-agent",
         also_at: &[],
+        embeds: &[],
         extras: hsm::MODULES,
         shipped: true,
         budget: 40 * MEGABYTE,
+    },
+    Recipe {
+        name: "hub",
+        package: "trustplane-hub",
+        binary: "trustplane-hub",
+        also_at: &[],
+        embeds: &[Tool::Console],
+        extras: Extras {
+            // The chart mounts the volume of the database here.
+            directories: &["/var/lib/trustplane-hub"],
+            ..NO_EXTRAS
+        },
+        shipped: true,
+        budget: 30 * MEGABYTE,
     },
     Recipe {
         name: "sample-manager",
         package: "trustplane-faults",
         binary: "sample-manager",
         also_at: &[],
+        embeds: &[],
         extras: NO_EXTRAS,
         shipped: false,
         budget: 30 * MEGABYTE,

@@ -19,7 +19,13 @@ const IMPURE: [&str; 8] = [
     "rand",
     "async-std",
 ];
-const PROCESS: &str = "crates/process";
+/// What runs where no Kubernetes is: it must not reach a client of it.
+const WITHOUT_KUBERNETES: [&str; 4] = [
+    "crates/process",
+    "crates/inventory/hub",
+    "crates/inventory/console",
+    "bin/hub",
+];
 const CAPABILITIES: [&str; 4] = ["sync", "hsm", "identity", "inventory"];
 
 /// A crate of the workspace: where it lives, what it names, what it reaches.
@@ -51,7 +57,7 @@ impl Graph {
             let names = names
                 .map(|d| (d.name.clone(), d.kind == DependencyKind::Development))
                 .collect();
-            let reaches = match is_pure(&folder) || folder == PROCESS {
+            let reaches = match is_pure(&folder) || WITHOUT_KUBERNETES.contains(&folder.as_str()) {
                 true => reached(&package.name)?,
                 false => BTreeSet::new(),
             };
@@ -111,7 +117,7 @@ fn kubernetes(name: &str, member: &Member, faults: &mut Vec<String>) {
     if is("kube-runtime") && member.folder != "crates/kit" {
         faults.push(format!("{name} names kube-runtime: only crates/kit may"));
     }
-    if member.folder == PROCESS {
+    if WITHOUT_KUBERNETES.contains(&member.folder.as_str()) {
         for kube in member
             .reaches
             .iter()
@@ -199,6 +205,18 @@ mod tests {
                 ("p", member("crates/process", &["kube"], &["kube"])),
             ),
             (
+                "without Kubernetes",
+                ("h", member("crates/inventory/hub", &[], &["kube-core"])),
+            ),
+            (
+                "without Kubernetes",
+                ("c", member("crates/inventory/console", &[], &["k8s-openapi"])),
+            ),
+            (
+                "without Kubernetes",
+                ("b", member("bin/hub", &["kube-client"], &["kube-client"])),
+            ),
+            (
                 "must not know",
                 (
                     "h",
@@ -229,6 +247,7 @@ mod tests {
             ),
             ("kit", member("crates/kit", &["plan", "kube-runtime"], &["tokio"])),
             ("bin", member("bin/manager", &["controller", "kit"], &["tokio"])),
+            ("hub", member("bin/hub", &["plan"], &["tokio"])),
         ];
         assert_eq!(faults(&tidy), Vec::<String>::new());
     }

@@ -207,6 +207,29 @@ mod tests {
     }
 
     #[test]
+    fn reads_the_report_of_the_consoles_runner() {
+        let xml = r#"<?xml version="1.0" encoding="UTF-8" ?>
+            <testsuites name="vitest tests" tests="2" failures="1" errors="0" time="0.075027566">
+              <testsuite name="src/a.test.ts" timestamp="2026-01-18T08:01:38.876Z" hostname="h" tests="2" failures="1" errors="0" skipped="1" time="0.026098494">
+                <testcase classname="src/a.test.ts" name="PagedList &gt; ends" time="0.005171244">
+                </testcase>
+                <testcase classname="src/a.test.ts" name="fails" time="0.001">
+                  <failure message="expected 1 to be 2" type="AssertionError">AssertionError: expected 1 to be 2</failure>
+                </testcase>
+                <testcase classname="src/a.test.ts" name="waits" time="0"><skipped/></testcase>
+              </testsuite>
+            </testsuites>"#;
+        let outcome = Outcome::from_junit(xml).unwrap();
+        assert!(outcome.has_failed());
+        let Outcome::Tests(tests) = outcome else {
+            panic!("expected tests")
+        };
+        assert_eq!(tests[0].name, "src/a.test.ts PagedList > ends");
+        let verdicts: Vec<_> = tests.iter().map(|test| test.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Passed, Verdict::Failed, Verdict::Skipped]);
+    }
+
+    #[test]
     fn reads_the_lines_of_the_harness() {
         let outcome = Outcome::from_libtest(
             "doc",

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use trustplane_cluster::{
     cache::Cache,
     control_plane::{self, ControlPlane, Options},
-    tools::{Tool, Toolchain, debian},
+    subprocess,
+    tools::{Tool, Toolchain, console::WorkingCopy, debian},
 };
 
 use super::report::Outcome;
@@ -44,6 +45,7 @@ pub const ALL: &[Stage] = &[
     check("fmt", |_| done(run::cargo().args(["fmt", "--all", "--check"]))),
     check("lint", |_| lint::run(lint::Args {}).map(|()| Outcome::Checked)),
     check("deny", deny),
+    check("console", console),
     // Compiles everything that the stages after it run: the compiler lints as it goes.
     check("clippy", |_| {
         done(run::cargo().args(["build", "--workspace", "--all-targets", "--locked"]))
@@ -66,9 +68,9 @@ pub const ALL: &[Stage] = &[
     tests("e2e", |run| run.tests(E2E)),
 ];
 
-const COMPONENT: &str = "(package(/-(kit|controller|manager|providers)$/) & kind(test)) | package(trustplane-testkit) | \
+const COMPONENT: &str = "(package(/-(kit|controller|manager|providers|stream)$/) & kind(test)) | package(trustplane-testkit) | \
      (package(trustplane-hsm-agent) & binary(record)) | (package(trustplane-hsm-discovery) & binary(component)) | \
-     (package(trustplane-discovery) & kind(test)) | (package(trustplane-cli) & test(/^cluster::tests::/))";
+     (package(trustplane-discovery) & kind(test)) | (package(trustplane-cli) & test(/^(cluster|inventory::enroll)::tests::/))";
 const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
 const FAULTS: &str = "package(trustplane-faults)";
 const E2E: &str = "package(trustplane-e2e)";
@@ -173,6 +175,26 @@ fn tools(run: &Run) -> Result<Outcome> {
     }
     run.toolchain.ensure_all(&Tool::ALL)?;
     Ok(Outcome::Checked)
+}
+
+/// Types and unit tests of the console. Its pages in a browser are tests of `e2e`, which have a hub to show.
+fn console(run: &Run) -> Result<Outcome> {
+    let copy = WorkingCopy::new(&run.toolchain)?;
+    let report = copy.path().join("junit.xml");
+    let mut check = copy.npm("check");
+    // What follows goes to the last command of the script, which is the runner of the unit tests.
+    check
+        .args(["--", "--reporter=default", "--reporter=junit"])
+        .arg(format!("--outputFile.junit={}", report.display()));
+    let ended = subprocess::quiet(&mut check);
+    let Ok(report) = std::fs::read_to_string(&report) else {
+        ended?;
+        bail!("the console's test runner wrote no report");
+    };
+    let outcome = Outcome::from_junit(&report)?;
+    // The report names the tests that failed; what they said is in the error.
+    ended?;
+    Ok(outcome)
 }
 
 // The advisory check needs a database that is not on every machine; bans, licences and sources work offline.

@@ -36,8 +36,9 @@ const fn nodes(name: &'static str, purpose: &'static str) -> Package {
 }
 
 /// The one list.
-pub const PACKAGES: [Package; 21] = [
+pub const PACKAGES: [Package; 22] = [
     everywhere("ca-certificates", "downloads over TLS"),
+    everywhere("chromium", "the console's browser tests"),
     everywhere("gcc", "compiling and linking"),
     everywhere("iproute2", "network namespaces and links"),
     everywhere("libc6-dev", "compiling and linking"),
