@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use trustplane_e2e::chart::{Chart, helm, render};
 use trustplane_e2e::say;
 
+#[path = "rendering/hub.rs"]
+mod hub;
 #[path = "rendering/reach.rs"]
 mod reach;
 
