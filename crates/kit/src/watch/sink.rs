@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use trustplane_plan::ObjectRef;
 
 use super::{
-    Payload, ProjectError, Standing, destination::Destination, hub::Hub, shelf::Verdict, spec::is_older,
-    watches::Registration, wire::Identity,
+    Health, Payload, ProjectError, Reason, Standing, destination::Destination, hub::Hub, shelf::Verdict,
+    spec::is_older, watches::Registration, wire::Identity,
 };
 
 /// Takes the objects of a watch as they come; there is no store.
@@ -99,7 +99,8 @@ impl fmt::Debug for Sighting<'_> {
     }
 }
 
-/// A running watch into a sink; dropping it ends the watch. A call of the sink that is under way at that moment still returns.
+/// A running watch into a sink; dropping it ends the watch, but the sink may still be called for a moment: [`SinkWatch::stop`] waits
+/// for the end.
 pub struct SinkWatch {
     pub(super) hub: Arc<Hub<()>>,
     pub(super) registration: Registration,
@@ -114,6 +115,24 @@ impl SinkWatch {
     /// Asks for a fresh list. See the guarantees of [`Sink`].
     pub fn relist(&self) {
         self.hub.relist();
+    }
+
+    /// Ends the watch. The sink is not called any more after this returns.
+    pub async fn stop(self) {
+        let mut standing = self.standing();
+        drop(self);
+        // The task of the watch announces its end as its last act. An error means that there was no task.
+        let _ = standing
+            .wait_for(|standing| {
+                matches!(
+                    standing.health,
+                    Health::Failing {
+                        reason: Reason::Stopped,
+                        ..
+                    }
+                )
+            })
+            .await;
     }
 }
 
@@ -170,7 +189,7 @@ impl<S: Sink> IntoSink<S> {
 impl<S: Sink> Destination for IntoSink<S> {
     type Kept = ();
 
-    /// With a list: after a fault of ours nobody knows which calls the sink has missed.
+    /// With a list: after a fault of ours it is unknown which calls the sink has missed.
     fn start(&self) -> (Option<Arc<str>>, bool) {
         (None, false)
     }

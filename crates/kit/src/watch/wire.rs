@@ -1,6 +1,6 @@
 //! The texts of the list and watch protocol.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -97,7 +97,7 @@ fn metadata<'a, M: Deserialize<'a>>(json: &'a str, payload: Payload) -> serde_js
     Ok(envelope.metadata)
 }
 
-/// The row of a table that shows one object. A table of another shape is left as it is: nobody will find a name in it.
+/// The row of a table that shows one object. A table of another shape is left as it is: it has no name, and is counted as nameless.
 fn only_row(table: &str) -> &str {
     #[derive(Deserialize)]
     struct Table<'a> {
@@ -179,16 +179,19 @@ impl Identity {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Raw<'a> {
-            name: &'a str,
-            namespace: Option<&'a str>,
-            #[serde(default)]
-            uid: &'a str,
-            #[serde(default)]
-            resource_version: &'a str,
+            // Names of roles and bindings may hold characters that the API server escapes, such as `&`.
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow)]
+            namespace: Option<Cow<'a, str>>,
+            #[serde(default, borrow)]
+            uid: Cow<'a, str>,
+            #[serde(default, borrow)]
+            resource_version: Cow<'a, str>,
         }
         let metadata: Raw<'_> = metadata(json, payload).ok()?;
         Some(Self {
-            object: ObjectRef::new(metadata.namespace, metadata.name),
+            object: ObjectRef::new(metadata.namespace.as_deref(), &metadata.name),
             uid: metadata.uid.into(),
             version: metadata.resource_version.into(),
         })
@@ -226,6 +229,16 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn identity_reads_a_name_that_the_server_escapes() {
+        let json = r#"{"metadata":{"name":"dev \u0026 \"ops\"","uid":"u","resourceVersion":"7"}}"#;
+        let identity = Identity::parse(json, Payload::Full).unwrap();
+        assert_eq!(identity.object.name(), "dev & \"ops\"");
+        assert_eq!((&*identity.uid, &*identity.version), ("u", "7"));
+        let row = format!(r#"{{"cells":[],"object":{json}}}"#);
+        assert_eq!(Identity::parse(&row, Payload::Table), Some(identity));
     }
 
     #[test]
