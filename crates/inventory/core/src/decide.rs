@@ -170,7 +170,11 @@ fn counts(agent: &Agent, live: &ObsykAgentStatus) -> BTreeMap<String, i32> {
     counts
 }
 
-type Told = (&'static str, ConditionStatus, &'static str, String);
+/// Why a kind is not sent that can be read.
+const SLOW: &str = "its list is not complete yet";
+
+/// Type, status, reason and message of a condition.
+type ConditionParts = (&'static str, ConditionStatus, &'static str, String);
 
 /// What keeps the agent from running at all, or the platform from being reached.
 fn obstacle(agent: &Agent, report: &Report) -> Option<(&'static str, String)> {
@@ -199,7 +203,7 @@ fn obstacle(agent: &Agent, report: &Report) -> Option<(&'static str, String)> {
     }
 }
 
-fn available(agent: &Agent, report: &Report) -> Told {
+fn available(agent: &Agent, report: &Report) -> ConditionParts {
     let (status, reason, message) = match obstacle(agent, report) {
         Some((reason, message)) => (ConditionStatus::False, reason, message),
         None if report.last_sync.is_some() => (
@@ -212,19 +216,12 @@ fn available(agent: &Agent, report: &Report) -> Told {
     (condition::AVAILABLE, status, reason, message)
 }
 
-fn syncing(agent: &Agent, report: &Report) -> Told {
-    let refused = report.snapshot_refused.as_ref().filter(|_| !report.is_live);
+fn syncing(agent: &Agent, report: &Report) -> ConditionParts {
+    let failed = report.snapshot_failed.as_ref().filter(|_| !report.is_live);
     let (status, reason, message) = match obstacle(agent, report) {
         Some((_, message)) if !report.is_live => (ConditionStatus::False, reason::SNAPSHOT_FAILED, message),
         Some((_, message)) => (ConditionStatus::False, reason::HEARTBEAT_FAILED, message),
-        None if refused.is_some() => {
-            let why = refused.cloned().unwrap_or_default();
-            (
-                ConditionStatus::False,
-                reason::SNAPSHOT_FAILED,
-                format!("the platform refused the snapshot: {why}"),
-            )
-        }
+        None if let Some(why) = failed => (ConditionStatus::False, reason::SNAPSHOT_FAILED, why.clone()),
         None if report.heartbeat_refused.is_some() => {
             let why = report.heartbeat_refused.clone().unwrap_or_default();
             (
@@ -249,7 +246,7 @@ fn syncing(agent: &Agent, report: &Report) -> Told {
     (condition::SYNCING, status, reason, message)
 }
 
-fn degraded(agent: &Agent, report: &Report) -> Told {
+fn degraded(agent: &Agent, report: &Report) -> ConditionParts {
     let mut problems: Vec<(&'static str, String)> = Vec::new();
     problems.extend(obstacle(agent, report).filter(|(reason, _)| *reason != reason::PLATFORM_UNREACHABLE));
     if agent.spec.heartbeat().is_none() {
@@ -259,15 +256,16 @@ fn degraded(agent: &Agent, report: &Report) -> Told {
         );
         problems.push((reason::INVALID_SPEC, text));
     }
-    if !agent.unreadable.is_empty() {
-        let kinds: Vec<_> = agent
-            .unreadable
+    let mut unread: BTreeMap<_, _> = report.left_out.iter().map(|kind| (kind, SLOW)).collect();
+    unread.extend(agent.unreadable.iter().map(|(kind, why)| (kind, why.as_str())));
+    if !unread.is_empty() {
+        let kinds: Vec<_> = unread
             .iter()
             .map(|(kind, why)| format!("{}: {why}", kind.name()))
             .collect();
         problems.push((
             reason::KINDS_UNREADABLE,
-            format!("kinds that are not sent: {}", kinds.join("; ")),
+            format!("kinds that are not sent, or not completely: {}", kinds.join("; ")),
         ));
     }
     if report.refused > 0 {

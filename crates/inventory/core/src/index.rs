@@ -83,6 +83,8 @@ struct Entry {
     version: u64,
     /// The list that named it last.
     list: u32,
+    /// Whether it was seen since in a state that could not be read.
+    is_stale: bool,
 }
 
 /// What the index makes of a sighting of an object.
@@ -137,12 +139,6 @@ impl Index {
         self.entries.get(uid).map(|entry| entry.digest)
     }
 
-    /// The uid of the object with this name, if its kind has no namespaces.
-    pub fn find(&self, name: &str) -> Option<&Uid> {
-        let named = |(_, entry): &(&Uid, &Entry)| &*entry.name.name == name;
-        self.entries.iter().find(named).map(|(uid, _)| uid)
-    }
-
     /// A list begins.
     pub fn begin_list(&mut self) {
         self.list = self.list.wrapping_add(1);
@@ -163,6 +159,7 @@ impl Index {
                 digest: sight.digest,
                 version: sight.version,
                 list,
+                is_stale: false,
             };
             self.entries.insert(uid.clone(), entry);
             return Sighted::New;
@@ -173,7 +170,9 @@ impl Index {
             return Sighted::Older;
         }
         entry.version = sight.version;
-        match std::mem::replace(&mut entry.digest, sight.digest) == sight.digest {
+        let was_stale = std::mem::take(&mut entry.is_stale);
+        let is_same = std::mem::replace(&mut entry.digest, sight.digest) == sight.digest;
+        match is_same && !was_stale {
             true => Sighted::Same,
             false => Sighted::Changed,
         }
@@ -200,12 +199,18 @@ impl Index {
         (gone, self.rewound)
     }
 
-    /// An object exists, though nothing else is known of it now: the running list has named it.
+    /// An object exists, but its state is not known now. The running list has named it, and its next state is a change.
     pub fn keep(&mut self, uid: &Uid) {
         let list = self.list;
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.list = list;
+            entry.is_stale = true;
         }
+    }
+
+    /// The number of the running or last list.
+    pub fn list(&self) -> u32 {
+        self.list
     }
 
     /// Any object may exist: the running list counts as having named them all.

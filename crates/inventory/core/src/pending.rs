@@ -200,7 +200,8 @@ impl Pending {
     }
 
     /// Drops the states of objects of a kind, or of all; what says that an object is gone stays. For kinds that are listed again.
-    pub fn drop_states(&mut self, kind: Option<InventoryKind>) {
+    /// Answers whether there were any.
+    pub fn drop_states(&mut self, kind: Option<InventoryKind>) -> bool {
         let is_meant = |record: &Record| !record.is_deletion() && kind.is_none_or(|kind| kind == record.kind);
         let uids: Vec<Uid> = self
             .records
@@ -208,9 +209,10 @@ impl Pending {
             .filter(|(_, (_, record))| is_meant(record))
             .map(|(uid, _)| uid.clone())
             .collect();
-        for uid in uids {
-            self.remove(&uid);
+        for uid in &uids {
+            self.remove(uid);
         }
+        !uids.is_empty()
     }
 
     fn insert(&mut self, turn: Turn, record: Record, is_early: bool) {
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(full, Some(7));
         let _ = pending.put(record(100, EventType::Deleted), true, false);
         assert_eq!(pending.early(), 0, "a snapshot may hold it");
-        pending.drop_states(None);
+        assert!(pending.drop_states(None));
         pending.mark_early();
         assert_eq!((pending.len(), pending.early()), (1, 1));
     }

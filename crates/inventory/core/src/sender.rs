@@ -6,7 +6,7 @@
 //!     ▲                                                                 │ refused (413, 400, 422)  │
 //!     │                                                                 ▼                          │
 //!     │                                                             Replaying ──── all sent ──────►│
-//!     └──────────────── no room for a change, a long backlog, time for a full sync ────────────────┘
+//!     └───────── a change found no room, a kind was left out, a long backlog, a full sync ─────────┘
 //! ```
 //!
 //! **Guarantees**
@@ -45,8 +45,11 @@ pub const IN_FLIGHT: usize = 16;
 const BACKLOG: Duration = Duration::from_secs(10);
 /// Deletions that take no longer than this go before a snapshot, others after it.
 const DELETIONS_FIRST: Duration = Duration::from_secs(5);
-/// A backlog leads to a snapshot at most this often: a snapshot costs the API server a list of every kind.
+/// A backlog, or a change that found no room, leads to a snapshot at most this often: a snapshot costs the API server a list of
+/// every kind.
 const BETWEEN_SNAPSHOTS: Duration = Duration::from_secs(60);
+/// A snapshot waits so long for the lists of the last kinds. Then it goes without them.
+const SLOW_LIST: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 enum Phase {
@@ -72,11 +75,16 @@ pub struct Sender {
     flying_snapshot: Option<Arc<Snapshot>>,
     heartbeat_flies: bool,
     next_heartbeat: Instant,
-    /// Not before, for the next snapshot.
+    /// The next snapshot is not sent before this time.
     snapshot_after: Option<Instant>,
+    /// How often the snapshot could not be delivered.
+    snapshot_failures: u32,
     last_snapshot: Option<Instant>,
-    /// Kinds that the platform lacks although their objects may not have changed since: they are sent by the next list.
-    owed: BTreeSet<InventoryKind>,
+    /// Kinds that the last snapshot lacks.
+    left_out: BTreeSet<InventoryKind>,
+    /// Whether only another snapshot makes the platform equal to the cluster again: a change found no room, or a kind that was left
+    /// out can be read again.
+    is_behind: bool,
     refused: Refused,
     report: Report,
 }
@@ -98,8 +106,10 @@ impl Sender {
             flying_snapshot: None,
             heartbeat_flies: false,
             snapshot_after: None,
+            snapshot_failures: 0,
             last_snapshot: None,
-            owed: BTreeSet::new(),
+            left_out: BTreeSet::new(),
+            is_behind: false,
             refused: Refused::default(),
             report: Report::default(),
         }
@@ -124,6 +134,7 @@ impl Sender {
         Report {
             trouble: self.gate.trouble().cloned(),
             is_live: matches!(self.phase, Phase::Live | Phase::Replaying(_)),
+            left_out: self.left_out.clone(),
             refused: self.refused.len(),
             refused_names: self.refused.named(),
             pending: self.pending.len() + self.flying.len(),
@@ -134,7 +145,10 @@ impl Sender {
 
     /// Whether nothing waits and nothing is on its way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Live) && self.pending.is_empty() && self.flying.is_empty()
+        matches!(self.phase, Phase::Live)
+            && !self.is_behind
+            && self.pending.is_empty()
+            && self.flying.is_empty()
     }
 
     fn is_excluded(&self, kind: InventoryKind, name: &Name) -> bool {
@@ -145,8 +159,15 @@ impl Sender {
         namespace.is_some_and(|namespace| self.settings.excluded.contains(namespace))
     }
 
+    /// Ends the trouble of the platform: it is called again at once.
+    pub(crate) fn reopen(&mut self) {
+        self.gate.answered();
+        self.snapshot_after = None;
+        self.snapshot_failures = 0;
+    }
+
     /// Gives up what was gathered: the platform gets a new snapshot.
-    fn owe(&mut self) {
+    pub(crate) fn owe(&mut self) {
         self.phase = Phase::Owing;
         self.pending.drop_states(None);
         self.pending.mark_early();
@@ -176,7 +197,15 @@ impl Sender {
     pub(crate) fn list_complete(&mut self, kind: InventoryKind) {
         match &mut self.phase {
             Phase::Collecting(collection) => collection.end(kind),
-            _ => drop(self.owed.remove(&kind)),
+            // Only a snapshot removes objects of the kind that were deleted while the kind could not be read.
+            _ => self.is_behind |= self.left_out.remove(&kind),
+        }
+    }
+
+    /// The list of a kind is complete, but no object of it can be read.
+    pub(crate) fn list_opaque(&mut self, kind: InventoryKind) {
+        if let Phase::Collecting(collection) = &mut self.phase {
+            collection.leave_out(kind);
         }
     }
 
@@ -184,11 +213,6 @@ impl Sender {
         if let Phase::Collecting(collection) = &mut self.phase {
             collection.give_up(kind);
         }
-    }
-
-    /// Whether the next list of a kind has to be sent whole.
-    pub(crate) fn is_owed(&self, kind: InventoryKind) -> bool {
-        self.owed.contains(&kind)
     }
 
     /// An object has changed. `is_vanished` says that a list did not show it any more. Answers whether there may be something to
@@ -213,12 +237,20 @@ impl Sender {
             matches!(&self.phase, Phase::Collecting(collection) if !collection.has(record.kind));
         let is_early = comes_anyway || is_vanished && is_gathered;
         if self.pending.put(record.clone(), was_sent, is_early) == Room::Full {
-            self.owe();
-            if record.is_deletion() && self.pending.put(record, true, true) == Room::Full {
-                self.report.lost_deletions += 1;
-            }
+            // Lists that are still to come will not show the object of a deletion.
+            self.is_behind |= !comes_anyway;
+            self.make_room(record, is_early);
         }
         matches!(self.phase, Phase::Live | Phase::Replaying(_) | Phase::Owing)
+    }
+
+    /// A change found no room. The states that wait are dropped in favour of deletions: another snapshot shows states, but tells no
+    /// deletion to a platform that merges snapshots.
+    fn make_room(&mut self, record: Record, is_early: bool) {
+        self.is_behind |= self.pending.drop_states(None);
+        if record.is_deletion() && self.pending.put(record, true, is_early) == Room::Full {
+            self.report.lost_deletions += 1;
+        }
     }
 
     // What to do.
@@ -241,8 +273,9 @@ impl Sender {
         let wants_lists = matches!(self.phase, Phase::Owing);
         if wants_lists {
             self.phase = Phase::Collecting(Collection::default());
+            self.is_behind = false;
         }
-        self.settle(kinds);
+        self.settle(now, kinds);
         let call = match &mut self.phase {
             Phase::Owing | Phase::Collecting(_) => None,
             Phase::Holding(snapshot) => {
@@ -266,8 +299,16 @@ impl Sender {
                 times.push(now + wait);
             }
         }
-        if matches!(self.phase, Phase::Holding(_)) {
-            times.extend(self.snapshot_after);
+        match &self.phase {
+            Phase::Holding(_) => times.extend(self.snapshot_after),
+            Phase::Collecting(collection) => times.extend(collection.progressed().map(|at| at + SLOW_LIST)),
+            _ => {}
+        }
+        if matches!(self.phase, Phase::Live)
+            && self.is_behind
+            && let Some(last) = self.last_snapshot
+        {
+            times.push(last + BETWEEN_SNAPSHOTS);
         }
         if matches!(self.phase, Phase::Live)
             && let (Some(every), Some(last)) = (self.settings.full_sync, self.last_snapshot)
@@ -293,21 +334,23 @@ impl Sender {
             _ => false,
         };
         let is_long = self.pending.len() > self.rate.within(BACKLOG).max(IN_FLIGHT);
-        is_full_sync || is_long && since.is_none_or(|since| since >= BETWEEN_SNAPSHOTS)
+        let is_wanted = is_long || self.is_behind;
+        is_full_sync || is_wanted && since.is_none_or(|since| since >= BETWEEN_SNAPSHOTS)
     }
 
-    /// Every kind that can be read is listed: the snapshot is made.
-    fn settle(&mut self, kinds: &impl Kinds) {
+    /// Makes the snapshot when every kind that can be read is listed, or when the lists of the last kinds take too long.
+    fn settle(&mut self, now: Instant, kinds: &impl Kinds) {
         let Phase::Collecting(collection) = &mut self.phase else {
             return;
         };
         let missing = |kind: &InventoryKind| !collection.has(*kind);
         let missing: BTreeSet<InventoryKind> = kinds.all().filter(missing).collect();
-        if missing.iter().any(|kind| kinds.is_readable(*kind)) {
+        let is_waited_for = missing.iter().any(|kind| kinds.is_readable(*kind));
+        if is_waited_for && !collection.is_stuck(now, SLOW_LIST) {
             return;
         }
         let snapshot = collection.finish();
-        self.owed = missing;
+        self.left_out = missing;
         self.phase = Phase::Holding(Arc::new(snapshot));
     }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use trustplane_api::inventory::wire::EventType;
+use trustplane_plan::ObjectRef;
 
 use crate::index::{Index, Name, Names, Sight, Sighted, Uid};
 use crate::pending::Record;
@@ -32,6 +33,28 @@ struct KindState {
     is_complete: bool,
     /// Why it cannot be read, if it cannot.
     unreadable: Option<String>,
+    /// Objects whose present state cannot be read: the name, and the list that last showed the object so.
+    undecodable: BTreeMap<Uid, (ObjectRef, u32)>,
+    /// How many objects of the running or last list could be read.
+    decoded: usize,
+    /// Whether no object of the last list could be read. That must not be taken for a kind without objects.
+    is_opaque: bool,
+}
+
+impl KindState {
+    /// Why the kind is not sent, or not completely.
+    fn problem(&self) -> Option<String> {
+        if self.unreadable.is_some() {
+            return self.unreadable.clone();
+        }
+        let (first, _) = self.undecodable.values().next()?;
+        let count = self.undecodable.len();
+        Some(match (self.is_opaque, count) {
+            (true, _) => format!("none of its {count} objects can be read, such as {first}"),
+            (false, 1) => format!("the object {first} cannot be read"),
+            (false, _) => format!("{count} objects cannot be read, such as {first}"),
+        })
+    }
 }
 
 /// The kinds that take part.
@@ -44,7 +67,8 @@ impl Kinds for AllKinds {
     }
 
     fn is_readable(&self, kind: InventoryKind) -> bool {
-        self.0.get(&kind).is_some_and(|state| state.unreadable.is_none())
+        let state = self.0.get(&kind);
+        state.is_some_and(|state| state.unreadable.is_none() && !state.is_opaque)
     }
 
     fn digest(&self, kind: InventoryKind, uid: &Uid) -> Option<u64> {
@@ -76,6 +100,7 @@ pub struct World {
     kinds: AllKinds,
     names: Names,
     senders: BTreeMap<SenderId, Sender>,
+    cluster_uid: Option<Box<str>>,
 }
 
 impl World {
@@ -86,6 +111,7 @@ impl World {
             kinds: AllKinds(kinds.collect()),
             names: Names::default(),
             senders: BTreeMap::new(),
+            cluster_uid: None,
         }
     }
 
@@ -110,6 +136,20 @@ impl World {
     pub fn configure(&mut self, id: SenderId, settings: Settings, now: Instant) {
         if let Some(sender) = self.senders.get_mut(&id) {
             sender.configure(settings, now);
+        }
+    }
+
+    /// Ends the trouble of a platform at once: it may take from new credentials what it refused to the old ones.
+    pub fn reopen(&mut self, id: SenderId) {
+        if let Some(sender) = self.senders.get_mut(&id) {
+            sender.reopen();
+        }
+    }
+
+    /// Sends a platform another snapshot. Deletions that are pending stay pending.
+    pub fn owe_snapshot(&mut self, id: SenderId) {
+        if let Some(sender) = self.senders.get_mut(&id) {
+            sender.owe();
         }
     }
 
@@ -179,18 +219,17 @@ impl World {
         read.map(|(kind, state)| (*kind, state.index.len())).collect()
     }
 
-    /// Why kinds cannot be read.
+    /// Why kinds, or some of their objects, cannot be read.
     pub fn unreadable(&self) -> BTreeMap<InventoryKind, String> {
         let kinds = self.kinds.0.iter();
         kinds
-            .filter_map(|(kind, state)| Some((*kind, state.unreadable.clone()?)))
+            .filter_map(|(kind, state)| Some((*kind, state.problem()?)))
             .collect()
     }
 
     /// By what platforms know the cluster; `None` until its namespaces were read.
     pub fn cluster_uid(&self) -> Option<String> {
-        let namespaces = &self.kinds.0.get(&InventoryKind::Namespace)?.index;
-        namespaces.find(KUBE_SYSTEM).map(ToString::to_string)
+        self.cluster_uid.as_deref().map(str::to_owned)
     }
 
     // What lists and watches see. Each answers whether a platform may have something to send now.
@@ -200,6 +239,7 @@ impl World {
         if let Some(state) = self.kinds.0.get_mut(&kind) {
             state.index.begin_list();
             state.is_listing = true;
+            state.decoded = 0;
         }
         for sender in self.senders.values_mut() {
             sender.list_begun(kind);
@@ -212,6 +252,11 @@ impl World {
             return false;
         };
         let uid = Uid::from(&*seen.uid);
+        if kind == InventoryKind::Namespace && &*seen.name == KUBE_SYSTEM {
+            self.cluster_uid = Some(seen.uid.clone());
+        }
+        state.undecodable.remove(&uid);
+        state.decoded += 1;
         // A streaming list may show a change of an object that it has shown before.
         let is_first = listing && !state.index.is_listed(&uid);
         let sight = Sight {
@@ -230,7 +275,7 @@ impl World {
             if is_first && sender.listed(kind, name, &seen.object) {
                 continue;
             }
-            if sighted == Sighted::Same && !(is_first && sender.is_owed(kind)) {
+            if sighted == Sighted::Same {
                 continue;
             }
             let object = text.get_or_insert_with(|| seen.object.as_str().into()).clone();
@@ -251,21 +296,24 @@ impl World {
         wake
     }
 
-    /// An object exists but cannot be read: what is known of it stays.
-    pub fn undecodable(&mut self, kind: InventoryKind, uid: &str) {
-        if let Some(state) = self.kinds.0.get_mut(&kind) {
-            state.index.keep(&Uid::from(uid));
-        }
+    /// An object exists but cannot be read. It is told to people, and sent as soon as it can be read.
+    pub fn undecodable(&mut self, kind: InventoryKind, object: &ObjectRef, uid: &str) -> bool {
+        let Some(state) = self.kinds.0.get_mut(&kind) else {
+            return false;
+        };
+        let uid = Uid::from(uid);
+        state.index.keep(&uid);
+        let seen = (object.clone(), state.index.list());
+        state.undecodable.insert(uid, seen).is_none()
     }
 
     /// An object is gone.
     pub fn deleted(&mut self, kind: InventoryKind, uid: &str) -> bool {
         let uid = Uid::from(uid);
-        let known = self
-            .kinds
-            .0
-            .get_mut(&kind)
-            .and_then(|state| state.index.remove(&uid));
+        let known = self.kinds.0.get_mut(&kind).and_then(|state| {
+            state.undecodable.remove(&uid);
+            state.index.remove(&uid)
+        });
         known.is_some_and(|name| self.tell_gone(kind, uid, &name, false))
     }
 
@@ -277,7 +325,11 @@ impl World {
         };
         state.is_listing = false;
         state.is_complete = true;
+        let list = state.index.list();
+        state.undecodable.retain(|_, (_, seen)| *seen == list);
+        state.is_opaque = state.decoded == 0 && !state.undecodable.is_empty();
         state.unreadable = None;
+        let is_opaque = state.is_opaque;
         if !whole {
             state.index.keep_all();
         }
@@ -286,10 +338,11 @@ impl World {
             self.tell_gone(kind, uid, &name, true);
         }
         for sender in self.senders.values_mut() {
-            match again {
+            match (again, is_opaque) {
                 // A snapshot would lack the objects that the list showed in an older state.
-                true => sender.list_dropped(kind),
-                false => sender.list_complete(kind),
+                (true, _) => sender.list_dropped(kind),
+                (false, true) => sender.list_opaque(kind),
+                (false, false) => sender.list_complete(kind),
             }
         }
         ListEnd { again }

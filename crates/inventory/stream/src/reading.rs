@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
@@ -43,16 +44,11 @@ impl Sink for KindSink {
         // Outside of the lock: this is most of the work.
         let projected = project(self.kind, object.json);
         let version = object.version.parse().unwrap_or_default();
-        let mut result = Ok(());
         self.shared.change(|world| match &projected {
             Ok(seen) => world.applied(self.kind, seen, version, object.listing),
-            Err(error) => {
-                world.undecodable(self.kind, object.uid);
-                result = Err(unreadable(error));
-                false
-            }
+            Err(_) => world.undecodable(self.kind, object.object, object.uid),
         });
-        result
+        projected.map(drop).map_err(|error| unreadable(&error))
     }
 
     fn deleted(&self, _object: &ObjectRef, uid: &str) {
@@ -79,8 +75,13 @@ impl Sink for KindSink {
 }
 
 /// The error as watches tell it; it never quotes the object.
-fn unreadable(_error: &ProjectionError) -> ProjectError {
-    ProjectError::new("a field is missing or of another type")
+fn unreadable(error: &ProjectionError) -> ProjectError {
+    ProjectError::new(match error {
+        ProjectionError::NotJson(_) => "it is not JSON",
+        ProjectionError::Field(_) => "a field is missing or of another type",
+        ProjectionError::Unnamed(_) => "its name or uid is empty",
+        ProjectionError::Cells(_) => "the API server prints other columns than expected",
+    })
 }
 
 /// Keeps the watches of all kinds while a platform is served. It never ends.
@@ -108,7 +109,8 @@ pub(crate) async fn read(shared: Shared, watches: Watches) {
             () = lists(&running, &shared) => {}
             () = healths.for_each(|()| std::future::ready(())) => {}
         }
-        drop(running);
+        // What an ended watch still tells would be taken for news of the next one.
+        join_all(running.into_values().map(SinkWatch::stop)).await;
         shared.forget();
     }
 }
@@ -155,7 +157,7 @@ async fn follow(kind: InventoryKind, mut standing: Receiver<Standing>, shared: &
     }
 }
 
-/// Names the right that is missing, and how to do without the kind.
+/// Names the right that is missing.
 fn forbidden(kind: InventoryKind) -> String {
     let resource = kind.kind();
     let group = match &*resource.group {

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use trustplane_api::inventory::wire::EventType;
 
-use super::gate::doubled;
+use super::gate::{OUTAGE, doubled};
 use super::replay::Replay;
 use super::{Answered, Outcome, Phase, Sender};
 use crate::pending::{Record, Room};
 
 /// The longest wait before a change that failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
-/// The wait before a snapshot that the platform refused for another reason than its content is sent again.
+/// The longest wait before a snapshot that failed is sent again, and the wait after the platform refused it for another reason than
+/// its content.
 const SNAPSHOT_RETRY: Duration = Duration::from_secs(60);
 
 impl Sender {
@@ -62,12 +63,14 @@ impl Sender {
                 self.refused.clear();
                 self.last_snapshot = Some(now);
                 self.snapshot_after = None;
-                self.report.snapshot_refused = None;
+                self.snapshot_failures = 0;
+                self.report.snapshot_failed = None;
                 self.report.last_snapshot = Some(time);
                 self.report.last_sync = Some(time);
             }
             Outcome::Refused(status, why) => {
-                self.report.snapshot_refused = Some(format!("{status}: {why}"));
+                self.report.snapshot_failed =
+                    Some(format!("the platform refused the snapshot: {status}: {why}"));
                 if matches!(status, 400 | 413 | 422) {
                     self.last_snapshot = Some(now);
                     self.phase = Phase::Replaying(Replay::new(snapshot));
@@ -75,21 +78,33 @@ impl Sender {
                     self.snapshot_after = Some(now + SNAPSHOT_RETRY);
                 }
             }
-            _ => {}
+            Outcome::Unreachable(why) => {
+                // The platform may take small requests all the while: they do not end this wait.
+                self.snapshot_after = Some(now + doubled(self.snapshot_failures, SNAPSHOT_RETRY));
+                self.snapshot_failures = self.snapshot_failures.saturating_add(1);
+                if self.snapshot_failures >= OUTAGE {
+                    self.report.snapshot_failed = Some(format!("failed to send the snapshot: {why}"));
+                }
+            }
+            Outcome::Throttled(_) | Outcome::Unauthorized(_) | Outcome::Forbidden(_) => {}
         }
     }
 
     fn event_answered(&mut self, mut record: Record, outcome: Outcome, now: Instant) {
         let not_before = match outcome {
             Outcome::Accepted => {
+                self.refused.remove(&record.uid);
                 self.report.sent += 1;
                 return;
             }
             Outcome::Refused(status, _) => {
-                // A platform that does not know the object has nothing to delete.
-                let is_done = record.is_deletion() && matches!(status, 404 | 410);
-                if !is_done && !self.pending.has(&record.uid) {
-                    self.refused.add(record, status);
+                match record.is_deletion() {
+                    // A platform that does not know the object has nothing to delete.
+                    true if matches!(status, 404 | 410) => {}
+                    // The object will never change again: only a snapshot can tell that it is gone.
+                    true => self.report.lost_deletions += 1,
+                    false if self.pending.has(&record.uid) => {}
+                    false => self.refused.add(record, status),
                 }
                 return;
             }
@@ -108,8 +123,9 @@ impl Sender {
             return;
         }
         // Only deletions that a snapshot does not hold are on their way while one is made.
-        if self.pending.put_back(record, not_before, is_listed) == Room::Full {
-            self.owe();
+        if self.pending.put_back(record.clone(), not_before, is_listed) == Room::Full {
+            self.is_behind |= !is_listed;
+            self.make_room(record, is_listed);
         }
     }
 }

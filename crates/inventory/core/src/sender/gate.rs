@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// So many failures in a row make an outage: then one small request at a time asks whether it is over.
-const OUTAGE: u32 = 3;
+pub(super) const OUTAGE: u32 = 3;
 /// The longest wait between two probes of a platform that cannot be reached.
 const PROBE: Duration = Duration::from_secs(10);
 /// The longest wait after the platform refused the credentials.
@@ -34,8 +34,9 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    /// What people are told. A single failure is not told: with each success after it, a status would be written twice.
     pub(super) fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref()
+        self.trouble.as_ref().filter(|_| self.is_probing())
     }
 
     /// Until when nothing may be sent.
@@ -58,7 +59,7 @@ impl Gate {
     }
 
     pub(super) fn unreachable(&mut self, why: String, now: Instant) {
-        self.fail(Trouble::Unreachable(why));
+        self.fail(Trouble::Unreachable(why), now);
         if self.failures >= OUTAGE {
             self.close(doubled(self.failures - OUTAGE, PROBE), now);
         }
@@ -71,24 +72,25 @@ impl Gate {
     }
 
     pub(super) fn unauthorized(&mut self, why: String, now: Instant) {
-        self.fail(Trouble::Unauthorized(why));
+        self.fail(Trouble::Unauthorized(why), now);
         self.close(doubled(self.failures - 1, UNAUTHORIZED), now);
     }
 
     pub(super) fn forbidden(&mut self, why: String, now: Instant) {
-        self.fail(Trouble::Forbidden(why));
+        self.fail(Trouble::Forbidden(why), now);
         self.close(FORBIDDEN, now);
     }
 
-    fn fail(&mut self, trouble: Trouble) {
+    /// Requests that were on their way when the gate closed count as one failure.
+    fn fail(&mut self, trouble: Trouble, now: Instant) {
         let is_same = self
             .trouble
             .as_ref()
             .is_some_and(|known| std::mem::discriminant(known) == std::mem::discriminant(&trouble));
-        self.failures = if is_same {
-            self.failures.saturating_add(1)
-        } else {
-            1
+        self.failures = match (is_same, self.closed_until(now)) {
+            (true, Some(_)) => self.failures,
+            (true, None) => self.failures.saturating_add(1),
+            (false, _) => 1,
         };
         self.trouble = Some(trouble);
     }
@@ -109,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_failure_closes_nothing_and_an_outage_is_probed_every_ten_seconds() {
+    fn an_outage_is_probed_every_ten_seconds_and_a_single_failure_is_not() {
         let (mut gate, mut now) = (Gate::default(), Instant::now());
         gate.unreachable("cut".into(), now);
-        assert!(!gate.is_probing() && gate.closed_until(now).is_none());
+        assert!(!gate.is_probing() && gate.closed_until(now).is_none() && gate.trouble().is_none());
         for _ in 0..20 {
             gate.unreachable("cut".into(), now);
             now = gate.closed_until(now).unwrap_or(now);
         }
-        assert!(gate.is_probing());
+        assert!(gate.is_probing() && gate.trouble().is_some());
         gate.unreachable("cut".into(), now);
         assert_eq!(gate.closed_until(now), Some(now + PROBE));
         gate.answered();
@@ -144,11 +146,26 @@ mod tests {
     }
 
     #[test]
+    fn a_platform_that_forbids_everything_is_probed_each_minute() {
+        let (mut gate, now) = (Gate::default(), Instant::now());
+        for _ in 0..5 {
+            gate.forbidden("403".into(), now);
+            assert_eq!(gate.closed_until(now), Some(now + FORBIDDEN));
+        }
+        assert!(gate.is_probing() && gate.trouble().is_some());
+    }
+
+    #[test]
     fn refused_credentials_are_tried_at_least_every_minute() {
         let (mut gate, now) = (Gate::default(), Instant::now());
-        gate.unauthorized("401".into(), now);
+        // As many as may be on their way at once.
+        (0..16).for_each(|_| gate.unauthorized("401".into(), now));
         assert_eq!(gate.closed_until(now), Some(now + Duration::from_secs(1)));
-        (0..20).for_each(|_| gate.unauthorized("401".into(), now));
+        let mut now = now;
+        for _ in 0..20 {
+            now = gate.closed_until(now).unwrap();
+            gate.unauthorized("401".into(), now);
+        }
         assert_eq!(gate.closed_until(now), Some(now + UNAUTHORIZED));
         assert!(gate.is_probing());
     }

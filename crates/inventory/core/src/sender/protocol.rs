@@ -1,11 +1,13 @@
 //! The words that a sender and the task of its platform exchange.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::Trouble;
+use crate::InventoryKind;
 use crate::index::{Excluded, Uid};
 use crate::pending::Record;
 use crate::snapshot::Snapshot;
@@ -71,8 +73,8 @@ pub enum Outcome {
 pub struct Report {
     /// What is the matter with the platform.
     pub trouble: Option<Trouble>,
-    /// Why the last snapshot was refused, if it was.
-    pub snapshot_refused: Option<String>,
+    /// Why the platform does not have the last snapshot, if it was refused or could not be delivered.
+    pub snapshot_failed: Option<String>,
     /// Why the last heartbeat was refused, if it was.
     pub heartbeat_refused: Option<String>,
     /// When the platform last took a snapshot.
@@ -81,6 +83,8 @@ pub struct Report {
     pub last_sync: Option<Timestamp>,
     /// Whether the platform has the state of the cluster, but for the changes that wait.
     pub is_live: bool,
+    /// Kinds that the last snapshot lacks.
+    pub left_out: BTreeSet<InventoryKind>,
     /// How many objects the platform refused.
     pub refused: usize,
     /// Some of them by name.
@@ -91,6 +95,6 @@ pub struct Report {
     pub pending_bytes: usize,
     /// How many changes the platform has taken.
     pub sent: u64,
-    /// How many deletions found no room. A platform that sweeps learns of them by the snapshot that follows.
+    /// How many deletions found no room or were refused. A platform that sweeps learns of them by the next snapshot.
     pub lost_deletions: u64,
 }

@@ -23,12 +23,16 @@ type State = BTreeMap<(InventoryKind, String), u32>;
 enum Act {
     /// Creates, changes or deletes an object.
     Write(usize, u8, Option<u32>),
+    /// An object takes a form that cannot be read.
+    Garble(usize, u8),
     /// The watch of a kind breaks: nothing is heard until the next list.
     Break(usize),
     /// A list of a kind runs to its end, or is cut off in the middle.
     List(usize, bool),
     /// A right is taken or given.
     Readable(usize, bool),
+    /// The process starts again. A platform that merges snapshots never hears of what was deleted meanwhile, so it is spared.
+    Restart,
     /// How the platform answers from now on.
     Platform(Answers),
     /// Time passes.
@@ -56,6 +60,7 @@ enum Answers {
 
 struct Model {
     world: World,
+    settings: Settings,
     cluster: State,
     versions: BTreeMap<(InventoryKind, String), u64>,
     version: u64,
@@ -69,7 +74,15 @@ struct Model {
     answers: Answers,
     running: VecDeque<Call>,
     refused: BTreeSet<(InventoryKind, String)>,
+    /// Objects that cannot be read.
+    garbled: BTreeSet<(InventoryKind, String)>,
     now: Instant,
+}
+
+fn world(settings: &Settings, now: Instant) -> World {
+    let mut world = World::new(KINDS);
+    world.add(ID, settings.clone(), now);
+    world
 }
 
 /// No uid is used twice, as on an API server.
@@ -91,6 +104,10 @@ fn projection(kind: InventoryKind, uid: &str, content: u32) -> Projection {
     }
 }
 
+fn named(uid: &str) -> ObjectRef {
+    ObjectRef::new(Some("shop"), uid)
+}
+
 fn content(object: &Value) -> (String, u32) {
     let uid = object["uid"].as_str().unwrap().to_owned();
     (uid, object["content"].as_u64().unwrap() as u32)
@@ -99,7 +116,6 @@ fn content(object: &Value) -> (String, u32) {
 impl Model {
     fn new(merges: bool, max_pending: usize) -> Self {
         let now = Instant::now();
-        let mut world = World::new(KINDS);
         let settings = Settings {
             per_second: 10,
             burst: 5,
@@ -108,9 +124,9 @@ impl Model {
             excluded: Excluded::new(),
             max_pending,
         };
-        world.add(ID, settings, now);
         Self {
-            world,
+            world: world(&settings, now),
+            settings,
             cluster: State::new(),
             versions: BTreeMap::new(),
             version: 0,
@@ -123,6 +139,7 @@ impl Model {
             answers: Answers::Well,
             running: VecDeque::new(),
             refused: BTreeSet::new(),
+            garbled: BTreeSet::new(),
             now,
         }
     }
@@ -130,6 +147,7 @@ impl Model {
     fn act(&mut self, act: &Act) {
         match act {
             Act::Write(kind, number, content) => self.write(KINDS[*kind], *number, *content),
+            Act::Garble(kind, number) => self.garble(KINDS[*kind], *number),
             Act::Break(kind) => self.break_watch(KINDS[*kind]),
             Act::List(kind, whole) => self.list(KINDS[*kind], *whole),
             Act::Readable(kind, readable) => {
@@ -140,6 +158,8 @@ impl Model {
                     self.world.set_unreadable(kind, Some("forbidden".into()));
                 }
             }
+            Act::Restart if !self.merges => self.restart(),
+            Act::Restart => {}
             Act::Platform(answers) => self.answers = *answers,
             Act::Pass(seconds) => self.now += Duration::from_secs(*seconds),
             Act::Drive(calls) => self.drive(*calls),
@@ -153,6 +173,7 @@ impl Model {
         *life += u16::from(content.is_none());
         let key = (kind, uid.clone());
         self.version += 1;
+        self.garbled.remove(&key);
         match content {
             Some(content) => {
                 self.cluster.insert(key.clone(), content);
@@ -167,6 +188,31 @@ impl Model {
                     self.world.deleted(kind, &uid);
                 }
             }
+        }
+    }
+
+    /// Requests that are on their way are never answered.
+    fn restart(&mut self) {
+        self.world = world(&self.settings, self.now);
+        self.running.clear();
+        for kind in KINDS {
+            self.break_watch(kind);
+            if !self.readable[&kind] {
+                self.world.set_unreadable(kind, Some("forbidden".into()));
+            }
+        }
+    }
+
+    fn garble(&mut self, kind: InventoryKind, number: u8) {
+        let life = self.lives.get(&(kind, number)).copied().unwrap_or_default();
+        let key = (kind, uid(kind, number, life));
+        if self.cluster.contains_key(&key) {
+            self.version += 1;
+            self.versions.insert(key.clone(), self.version);
+            if self.heard[&kind] {
+                self.world.undecodable(kind, &named(&key.1), &key.1);
+            }
+            self.garbled.insert(key);
         }
     }
 
@@ -189,9 +235,13 @@ impl Model {
             .collect();
         let shown = if whole { objects.len() } else { objects.len() / 2 };
         for (uid, content) in objects.iter().take(shown) {
-            let version = self.versions[&(kind, uid.clone())];
+            let key = (kind, uid.clone());
+            if self.garbled.contains(&key) {
+                self.world.undecodable(kind, &named(uid), uid);
+                continue;
+            }
             self.world
-                .applied(kind, &projection(kind, uid, *content), version, true);
+                .applied(kind, &projection(kind, uid, *content), self.versions[&key], true);
         }
         if whole {
             assert!(!self.world.list_complete(kind, true).again);
@@ -313,6 +363,10 @@ impl Model {
         for kind in KINDS {
             self.readable.insert(kind, true);
         }
+        for (kind, uid) in std::mem::take(&mut self.garbled) {
+            let content = self.cluster[&(kind, uid.clone())];
+            self.write(kind, number(&uid), Some(content));
+        }
         for (kind, uid) in std::mem::take(&mut self.refused) {
             let number = number(&uid);
             let changed = self.cluster.get(&(kind, uid)).map(|content| content + 1000);
@@ -356,9 +410,11 @@ fn act() -> impl Strategy<Value = Act> {
     ];
     prop_oneof![
         8 => (kind.clone(), 0_u8..6, proptest::option::weighted(0.7, 0_u32..5)).prop_map(|(k, n, c)| Act::Write(k, n, c)),
+        1 => (kind.clone(), 0_u8..6).prop_map(|(k, n)| Act::Garble(k, n)),
         1 => kind.clone().prop_map(Act::Break),
         3 => (kind.clone(), proptest::bool::weighted(0.8)).prop_map(|(k, whole)| Act::List(k, whole)),
         1 => (kind, any::<bool>()).prop_map(|(k, readable)| Act::Readable(k, readable)),
+        1 => Just(Act::Restart),
         2 => answers.prop_map(Act::Platform),
         2 => (0_u64..90).prop_map(Act::Pass),
         5 => (1_usize..8).prop_map(Act::Drive),
