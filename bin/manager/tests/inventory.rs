@@ -9,6 +9,8 @@
 )]
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -222,6 +224,51 @@ async fn a_killed_manager_leaves_no_change_untold() -> Result<()> {
         "a token is in the logs"
     );
     Ok(())
+}
+
+/// The address of the admin port, as the log names it.
+async fn admin(manager: &Process) -> Result<String> {
+    until("the admin port", DEADLINE, || async {
+        let log = manager.log()?;
+        let address = log
+            .split("\"admin\":\"[")
+            .nth(1)
+            .and_then(|rest| rest.split(']').next());
+        Ok(address.map(str::to_owned))
+    })
+    .await
+}
+
+/// The whole answer to a GET.
+fn get(address: &str, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn probes_answer_ok_while_the_platform_is_unreachable() -> Result<()> {
+    let stage = Stage::new("unreachable", Settings::default()).await?;
+    stage.platform.close().await;
+    let manager = stage.start("first").await?;
+    let is_told = |agent: &ObsykAgent| {
+        let status = agent.status.clone().unwrap_or_default();
+        let available = status.conditions.get("Available").cloned();
+        available.is_some_and(|one| one.status == "False" && one.reason == "PlatformUnreachable")
+    };
+    wait_for_some(&stage.sandbox.api::<ObsykAgent>(), "main", DEADLINE, is_told).await?;
+    let admin = admin(&manager).await?;
+    for path in ["/livez", "/healthz", "/readyz"] {
+        let answer = get(&admin, path)?;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    manager.kill().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -130,7 +130,7 @@ impl Inner {
             let wait = self.retry.wait(number, &fault, (self.jitter)());
             let error = OutsideError::failed(self.target.clone(), number, fault);
             match wait {
-                Some(wait) if Instant::now() + wait < until => sleep(wait).await,
+                Some(wait) if is_before(wait, until) => sleep(wait).await,
                 _ => return Err(error),
             }
             last = Some(error);
@@ -185,6 +185,12 @@ impl Inner {
         let waited = self.hold.wait(until, spread).await;
         waited.map_err(|left| OutsideError::held(self.target.clone(), left))
     }
+}
+
+/// Whether a wait from now ends before `until`. The wait may be longer than a clock can tell: the target names it.
+fn is_before(wait: Duration, until: Instant) -> bool {
+    let end = Instant::now().checked_add(wait);
+    end.is_some_and(|end| end < until)
 }
 
 impl std::fmt::Debug for Outside {

@@ -172,6 +172,11 @@ impl Web {
         })
     }
 
+    /// Checks that a URL can be called, without calling it.
+    pub fn check_url(url: &str) -> Result<(), WebError> {
+        address(url).map(drop)
+    }
+
     /// The same client with another deadline for each exchange. Both share their connections.
     #[must_use]
     pub fn within(&self, total: Duration) -> Self {

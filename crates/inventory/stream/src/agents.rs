@@ -84,8 +84,10 @@ impl Controller for Agents {
     }
 
     async fn gather(&self, key: &ObjectRef, _look: &mut Look<()>) -> Result<Option<Input>, AgentError> {
+        self.secrets.forget_unused();
         let running = self.peers.running(key);
         let Some(agent) = self.agents.get(key) else {
+            self.lock().remove(key);
             return Ok(running.map(|_| Input::Gone(key.clone())));
         };
         let readiness = self.readiness(&agent).await?;
@@ -100,7 +102,7 @@ impl Controller for Agents {
             },
             readiness,
             running,
-            report: facts.report,
+            report: facts.report.map(|report| self.peers.steady(key, report)),
             cluster_uid: facts.cluster_uid,
             counts: facts.counts,
             unreadable: facts.unreadable,
@@ -117,7 +119,6 @@ impl Controller for Agents {
             Action::Stop(key) => {
                 self.peers.stop(&key);
                 self.lock().remove(&key);
-                self.secrets.forget_unused();
             }
             Action::Run(key) => {
                 let wanted = self.lock().get(&key).cloned();
@@ -155,13 +156,12 @@ impl Agents {
         Ok(match self.secrets.credentials(name).await? {
             Found::Waiting => Readiness::Waiting,
             Found::Bad(why) => Readiness::BadCredentials(why),
-            Found::Good(credentials, version) => {
-                let key = format!("{}/{}/{version}", agent.meta.uid, agent.meta.generation);
+            Found::Good(credentials, number) => {
+                let key = format!("{}/{}/{number}", agent.meta.uid, agent.meta.generation);
                 let wanted = Wanted {
                     key: key.clone(),
                     spec: spec.clone(),
                     credentials,
-                    credentials_version: version,
                 };
                 self.lock().insert(object.clone(), Arc::new(wanted));
                 Readiness::Ready(key)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use aws_lc_rs::digest::{Context, SHA256};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use base64::Engine;
@@ -36,6 +37,8 @@ pub enum CredentialsError {
 pub struct Credentials {
     client_id: String,
     private_key: Secret<Vec<u8>>,
+    /// Over the client id and the private key. It never leaves this type.
+    digest: Secret<Vec<u8>>,
 }
 
 impl fmt::Debug for Credentials {
@@ -62,9 +65,20 @@ impl Credentials {
         let private_key = Secret::new(value(["private_key", "privateKey"])?.0.clone());
         key_pair(&private_key)?;
         Ok(Self {
+            digest: digest(&client_id, &private_key),
             client_id,
             private_key,
         })
+    }
+
+    /// The name of the client at the platform.
+    pub fn client_id(&self) -> &str {
+        &self.client_id
+    }
+
+    /// Whether both have the same client id and the same private key.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.digest.expose() == other.digest.expose()
     }
 
     /// An assertion for this audience: another one for each try.
@@ -92,6 +106,14 @@ impl Credentials {
             .map_err(|_| CredentialsError::Curve)?;
         Ok(Secret::new(format!("{signed}.{}", encode(signature.as_ref()))))
     }
+}
+
+fn digest(client_id: &str, private_key: &Secret<Vec<u8>>) -> Secret<Vec<u8>> {
+    let mut context = Context::new(&SHA256);
+    context.update(&client_id.len().to_le_bytes());
+    context.update(client_id.as_bytes());
+    context.update(private_key.expose());
+    Secret::new(context.finish().as_ref().to_vec())
 }
 
 /// Parses a private key in either form.

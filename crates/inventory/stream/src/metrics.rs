@@ -71,7 +71,7 @@ impl StreamMetrics {
             );
             registry.register(
                 "inventory_lost_deletions",
-                "deletions that found no room; only platforms that sweep learn of them",
+                "deletions that found no room or were refused; only platforms that sweep learn of them",
                 own.lost.clone(),
             );
             own

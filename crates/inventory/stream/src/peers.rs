@@ -1,17 +1,19 @@
 //! Which platforms are served, and the tasks that serve them.
 
+mod binding;
+mod pool;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use trustplane_api::inventory::wire::SnapshotHead;
 use trustplane_api::inventory::{DEFAULT_SYNC_INTERVAL, ObsykAgentSpec};
 use trustplane_inventory_core::pending::MAX_PENDING;
-use trustplane_inventory_core::sender::Settings;
+use trustplane_inventory_core::sender::{Report, Settings};
 use trustplane_inventory_core::world::SenderId;
 use trustplane_kit::queue::{Lane, Queue};
 use trustplane_plan::ObjectRef;
@@ -19,31 +21,28 @@ use trustplane_process::metrics::Metrics;
 
 use crate::credentials::Credentials;
 use crate::metrics::StreamMetrics;
-use crate::peer::Peer;
+use crate::peer::{Peer, steady};
 use crate::platform::Platform;
 use crate::shared::Shared;
+
+use binding::Binding;
+use pool::{Job, pool};
 
 /// The version that platforms are told.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// So many tasks may wait to be begun.
 const JOBS: usize = 16;
-
-/// What a platform's task was begun with. What differs here needs a new task; anything else changes while it runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Binding {
-    platform_url: String,
-    cluster_name: String,
-    ca_bundle: Option<String>,
-    proxy_url: Option<String>,
-    /// The uid and the version of the Secret.
-    credentials: String,
-}
+/// How long after a panic the stream of an agent is started again.
+const RESTART: Duration = Duration::from_secs(30);
 
 struct Running {
     /// What the agent runs with, as the decision compares it.
     key: String,
     binding: Binding,
     id: SenderId,
+    platform: watch::Sender<Arc<Platform>>,
+    /// What people were told last.
+    told: Report,
     stop: CancellationToken,
 }
 
@@ -53,8 +52,6 @@ pub(crate) struct Wanted {
     pub key: String,
     pub spec: ObsykAgentSpec,
     pub credentials: Arc<Credentials>,
-    /// The uid and the version of the Secret.
-    pub credentials_version: String,
 }
 
 /// The platforms that are served. A cheap clone.
@@ -67,7 +64,7 @@ struct Inner {
     queue: Queue<ObjectRef>,
     process_metrics: Metrics,
     metrics: StreamMetrics,
-    jobs: mpsc::Sender<BoxFuture<'static, ()>>,
+    jobs: mpsc::Sender<Job>,
     stop: CancellationToken,
     running: Mutex<BTreeMap<ObjectRef, Running>>,
 }
@@ -115,75 +112,118 @@ impl Peers {
         }
     }
 
+    /// What an agent's sender says of itself, in the words that people were told before as long as they hold.
+    pub fn steady(&self, agent: &ObjectRef, report: Report) -> Report {
+        match self.lock().get_mut(agent) {
+            Some(running) => {
+                running.told = steady(&running.told, report);
+                running.told.clone()
+            }
+            None => report,
+        }
+    }
+
     /// Lets an agent run with these settings and credentials. An error names the field and the rule.
     pub async fn run(&self, agent: &ObjectRef, wanted: &Wanted) -> Result<(), String> {
-        let (spec, settings) = (&wanted.spec, settings(&wanted.spec));
-        let binding = Binding {
-            platform_url: spec.platform_url.clone(),
-            cluster_name: spec.cluster_name.clone(),
-            ca_bundle: spec.ca_bundle.clone(),
-            proxy_url: spec.proxy_url.clone(),
-            credentials: wanted.credentials_version.clone(),
-        };
-        if let Some(running) = self.lock().get_mut(agent)
-            && running.binding == binding
-        {
-            running.key = wanted.key.clone();
-            self.0.shared.configure(running.id, settings);
+        if self.go_on(agent, wanted)? {
             return Ok(());
         }
         self.stop(agent);
-        let platform = Platform::new(spec, wanted.credentials.clone(), &self.0.process_metrics)?;
+        let platform = self.platform(wanted)?;
         let head = SnapshotHead {
-            cluster_name: spec.cluster_name.clone(),
             kubernetes_version: self.kubernetes_version().await,
             agent_version: Some(VERSION.to_owned()),
             ..SnapshotHead::default()
         };
-        let (id, wake) = self.0.shared.add(settings);
+        let (id, wake) = self.0.shared.add(settings(&wanted.spec));
         let stop = self.0.stop.child_token();
         let (queue, key) = (self.0.queue.clone(), agent.clone());
+        let (platform, current) = watch::channel(platform);
         let peer = Peer {
             id,
             wake,
             shared: self.0.shared.clone(),
-            platform: Arc::new(platform),
+            platform: current,
             head,
             metrics: self.0.metrics.clone(),
             changed: Arc::new(move || queue.add(key.clone(), Lane::Normal)),
         };
         let running = Running {
             key: wanted.key.clone(),
-            binding,
+            binding: wanted.binding(),
             id,
+            platform,
+            told: Report::default(),
             stop: stop.clone(),
         };
         self.lock().insert(agent.clone(), running);
+        let (inner, key) = (Arc::downgrade(&self.0), agent.clone());
+        let job = Job {
+            work: peer.run(stop).boxed(),
+            panicked: Box::new(move || {
+                if let Some(inner) = inner.upgrade() {
+                    Self(inner).panicked(&key, id);
+                }
+            }),
+        };
         // The pool that receives tasks runs for as long as the process does.
-        let _ = self.0.jobs.send(peer.run(stop).boxed()).await;
+        let _ = self.0.jobs.send(job).await;
         Ok(())
+    }
+
+    /// Lets the stream of an agent go on with other settings and credentials. Answers `false` if none runs to that platform.
+    fn go_on(&self, agent: &ObjectRef, wanted: &Wanted) -> Result<bool, String> {
+        let mut all = self.lock();
+        let running = all.get_mut(agent);
+        let Some(running) = running.filter(|running| running.binding.is_same_platform(wanted)) else {
+            return Ok(false);
+        };
+        let (id, settings) = (running.id, settings(&wanted.spec));
+        if !running.binding.is_same_connection(wanted) {
+            running.platform.send_replace(self.platform(wanted)?);
+            running.told = Report::default();
+            self.0.shared.change(|world| {
+                world.reopen(id);
+                true
+            });
+        }
+        self.0.shared.configure(id, settings);
+        if !running.binding.is_same_cluster(wanted) {
+            self.0.shared.change(|world| {
+                world.owe_snapshot(id);
+                true
+            });
+        }
+        running.key.clone_from(&wanted.key);
+        running.binding = wanted.binding();
+        Ok(true)
+    }
+
+    fn platform(&self, wanted: &Wanted) -> Result<Arc<Platform>, String> {
+        let platform = Platform::new(&wanted.spec, wanted.credentials.clone(), &self.0.process_metrics);
+        platform.map(Arc::new)
+    }
+
+    /// The task of a platform has panicked: its stream is started again, with a new sender and a new snapshot.
+    fn panicked(&self, agent: &ObjectRef, id: SenderId) {
+        tracing::error!(
+            agent = %agent,
+            "the stream of an ObsykAgent has panicked; it starts again in {RESTART:?}, with a snapshot"
+        );
+        let mut all = self.lock();
+        if all.get(agent).is_some_and(|running| running.id == id) {
+            all.remove(agent);
+        }
+        drop(all);
+        self.0.shared.remove(id);
+        self.0.metrics.forget(id);
+        self.0.queue.add_after(agent.clone(), Lane::Normal, RESTART);
     }
 
     /// For people who look at the platform; it is left out if the API server does not say.
     async fn kubernetes_version(&self) -> Option<String> {
         let version = self.0.client.apiserver_version().await.ok()?;
         Some(version.git_version)
-    }
-}
-
-/// Runs the tasks of all platforms.
-async fn pool(mut jobs: mpsc::Receiver<BoxFuture<'static, ()>>, stop: CancellationToken) {
-    let mut running = FuturesUnordered::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled(), if running.is_empty() => return,
-            Some(()) = running.next() => {}
-            job = jobs.recv() => match job {
-                Some(job) => running.push(job),
-                None if running.is_empty() => return,
-                None => {}
-            },
-        }
     }
 }
 
@@ -203,3 +243,6 @@ fn settings(spec: &ObsykAgentSpec) -> Settings {
         max_pending: MAX_PENDING,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,6 @@
-//! The requests to a platform: the four paths of the Obsyk operator, and what each answer means.
+//! The requests to a platform: the four paths of the Obsyk operator.
+
+mod answers;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,12 +18,14 @@ use trustplane_inventory_core::pending::Record;
 use trustplane_inventory_core::sender::{Call, Outcome};
 use trustplane_inventory_core::snapshot::Snapshot;
 use trustplane_process::metrics::Metrics;
-use trustplane_process::outside::{Fault, FaultKind, Outside, OutsideError, Retry, retry_after};
+use trustplane_process::outside::{Fault, Outside, Retry};
 use trustplane_process::secret::Secret;
 use trustplane_process::web::{Answer, Proxy, Web, WebError, WebOptions};
 
 use crate::credentials::Credentials;
 use crate::token::{Grant, Token, Tokens};
+
+use answers::{answer, failed, judged, no_token, outcome};
 
 /// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -29,8 +33,6 @@ const REQUEST: Duration = Duration::from_secs(30);
 const SNAPSHOT: Duration = Duration::from_secs(300);
 /// An answer of a platform is small; its body is read only to tell people why it refused.
 const LARGEST_ANSWER: usize = 64 << 10;
-/// So much of a refusal is told to people.
-const TOLD: usize = 200;
 
 /// What the Obsyk operator calls itself; a platform may know agents by it.
 const USER_AGENT: &str = "obsyk-operator/1.0";
@@ -39,6 +41,7 @@ const USER_AGENT: &str = "obsyk-operator/1.0";
 pub(crate) struct Platform {
     /// As the spec has it: the audience of assertions is exactly this.
     url: String,
+    cluster_name: String,
     credentials: Arc<Credentials>,
     tokens: Tokens,
     web: Web,
@@ -55,6 +58,7 @@ impl Platform {
         let web = web(spec)?;
         Ok(Self {
             url: spec.platform_url.clone(),
+            cluster_name: spec.cluster_name.clone(),
             credentials,
             tokens: Tokens::default(),
             web,
@@ -79,6 +83,11 @@ impl Platform {
             Ok(second) => self.exchange(call, head, &second).await,
             Err(outcome) => outcome,
         }
+    }
+
+    /// The name of this cluster at the platform.
+    pub fn cluster_name(&self) -> &str {
+        &self.cluster_name
     }
 
     /// When the token is to be renewed.
@@ -117,16 +126,7 @@ impl Platform {
         ];
         let answer = self.call(web.post_form(&url, &headers, &form)).await?;
         if answer.status.as_u16() != 200 {
-            return Err(match outcome(&answer) {
-                // Whatever the word, there is no token without this answer.
-                Outcome::Refused(status, why) => {
-                    Outcome::Unauthorized(format!("{TOKEN_PATH} answers {status}: {why}"))
-                }
-                Outcome::Accepted => {
-                    Outcome::Unauthorized(format!("{TOKEN_PATH} answers {}", answer.status.as_u16()))
-                }
-                other => other,
-            });
+            return Err(no_token(&answer));
         }
         let body: Result<TokenResponse, _> = serde_json::from_slice(answer.body.expose());
         match body {
@@ -205,31 +205,6 @@ impl Platform {
     }
 }
 
-/// An answer whose body is beyond the limit counts by its status: the platform may well have done what it was asked to.
-fn answer(answered: Result<Answer, WebError>) -> Result<Answer, Fault> {
-    let too_large = |status| Answer {
-        status,
-        headers: http::HeaderMap::new(),
-        body: Secret::new(Vec::new()),
-    };
-    match answered {
-        Err(WebError::TooLarge { status }) => http::StatusCode::from_u16(status)
-            .map(too_large)
-            .map_err(Fault::rejected),
-        other => other.map_err(WebError::into_fault),
-    }
-}
-
-/// An answer that says that the platform is away or busy is a fault of the platform; any other is read by its meaning.
-fn judged(answer: Answer) -> Result<Answer, Fault> {
-    match Fault::from_answer(answer.status, &answer.headers, Timestamp::now()) {
-        Some(fault) if fault.kind() == FaultKind::Throttled || fault.kind().speaks_against_target() => {
-            Err(fault)
-        }
-        _ => Ok(answer),
-    }
-}
-
 /// The HTTP client that a spec asks for.
 pub(crate) fn web(spec: &ObsykAgentSpec) -> Result<Web, String> {
     let proxy = match &spec.proxy_url {
@@ -258,7 +233,8 @@ pub(crate) fn web(spec: &ObsykAgentSpec) -> Result<Web, String> {
 
 /// Checks the URL of a platform; an error names the field and the rule.
 pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    let rule = "spec.platformURL must be http:// or https://, a host, and perhaps a port and a path, without user, query and fragment";
+    let rule = "spec.platformURL must be http:// or https://, a host, and perhaps a port (0 to 65535) and a path, without user, query and fragment";
+    Web::check_url(url).map_err(|_| rule.to_owned())?;
     let uri: http::Uri = url.parse().map_err(|_| rule.to_owned())?;
     let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
     let authority = uri.authority().filter(|authority| !authority.host().is_empty());
@@ -283,100 +259,5 @@ fn event(record: &Record, head: &SnapshotHead) -> serde_json::Result<Vec<u8>> {
     })
 }
 
-/// What an answer means.
-fn outcome(answer: &Answer) -> Outcome {
-    let status = answer.status.as_u16();
-    match status {
-        200..=299 => Outcome::Accepted,
-        401 => Outcome::Unauthorized(told(answer)),
-        403 => Outcome::Forbidden(told(answer)),
-        429 => Outcome::Throttled(retry_after(&answer.headers, Timestamp::now())),
-        408 | 425 | 500..=599 => Outcome::Unreachable(format!("HTTP status {status}")),
-        // A redirection is not followed: the token would go to another host.
-        _ => Outcome::Refused(status, told(answer)),
-    }
-}
-
-/// Why there is no answer.
-fn failed(error: &OutsideError) -> Outcome {
-    match error.kind() {
-        Some(FaultKind::Throttled) => Outcome::Throttled(error.retry_after()),
-        Some(FaultKind::Rejected) => Outcome::Refused(0, error.to_string()),
-        Some(_) => Outcome::Unreachable(
-            error
-                .fault()
-                .map_or_else(String::new, |fault| fault.cause().to_string()),
-        ),
-        None => match error.retry_after() {
-            Some(wait) => Outcome::Throttled(Some(wait)),
-            None => Outcome::Unreachable(error.to_string()),
-        },
-    }
-}
-
-/// The platform's own words, one short line of them. What it says is for people: it is never obeyed.
-fn told(answer: &Answer) -> String {
-    let text = String::from_utf8_lossy(answer.body.expose());
-    let line: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .take(TOLD)
-        .collect();
-    match line.trim() {
-        "" => format!("HTTP status {}", answer.status.as_u16()),
-        line => line.to_owned(),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_are_checked_before_they_are_called() {
-        for good in [
-            "https://hub",
-            "http://10.0.0.1:8080",
-            "https://hub.example/base/",
-            "https://[::1]:8443",
-        ] {
-            assert_eq!(check_url(good), Ok(()), "{good}");
-        }
-        for bad in [
-            "https://",
-            "ftp://hub",
-            "https://user:pw@hub",
-            "https://hub?x=1",
-            "https://hub#a",
-            "hub",
-            "https://a b",
-        ] {
-            let error = check_url(bad).unwrap_err();
-            assert!(error.starts_with("spec.platformURL must"), "{bad}: {error}");
-        }
-    }
-
-    #[test]
-    fn answers_mean_what_the_contract_says() {
-        let of = |status: u16| {
-            let answer = Answer {
-                status: http::StatusCode::from_u16(status).unwrap(),
-                headers: [(http::header::RETRY_AFTER, "7".parse().unwrap())]
-                    .into_iter()
-                    .collect(),
-                body: Secret::new(b"no\nway".to_vec()),
-            };
-            outcome(&answer)
-        };
-        assert_eq!(of(202), Outcome::Accepted);
-        assert_eq!(of(401), Outcome::Unauthorized("no way".into()));
-        assert_eq!(of(403), Outcome::Forbidden("no way".into()));
-        assert_eq!(of(429), Outcome::Throttled(Some(Duration::from_secs(7))));
-        for status in [408, 425, 500, 503] {
-            assert!(matches!(of(status), Outcome::Unreachable(_)), "{status}");
-        }
-        for status in [301, 400, 404, 409, 413, 422] {
-            assert_eq!(of(status), Outcome::Refused(status, "no way".into()));
-        }
-    }
-}
+mod tests;

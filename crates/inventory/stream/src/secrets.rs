@@ -1,7 +1,8 @@
 //! The Secrets that agents name: watched by name, read when they change.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -9,6 +10,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use trustplane_kit::apply::WriteError;
 use trustplane_kit::controller::feed;
 use trustplane_kit::queue::{Lane, Queue};
@@ -29,8 +31,8 @@ pub(crate) enum Found {
     Waiting,
     /// They cannot be used: why.
     Bad(String),
-    /// They can; with the uid and the version of the Secret.
-    Good(Arc<Credentials>, String),
+    /// They can; with a number that is another for other credentials.
+    Good(Arc<Credentials>, u64),
 }
 
 /// The fields of a Secret that are needed.
@@ -40,9 +42,19 @@ struct Content {
     data: BTreeMap<String, ByteString>,
 }
 
+/// What was last read from a Secret.
 struct Kept {
+    /// The uid and the version of the Secret.
     version: String,
     credentials: Result<Arc<Credentials>, String>,
+    number: u64,
+}
+
+/// The watch of one Secret.
+struct Watching {
+    store: Store<()>,
+    /// Ends the watch.
+    stop: CancellationToken,
 }
 
 /// Reads the Secrets that agents name.
@@ -52,8 +64,10 @@ pub(crate) struct Secrets {
     home: Arc<str>,
     queue: Queue<ObjectRef>,
     agents: Store<Seen>,
-    stores: Mutex<BTreeMap<String, Store<()>>>,
+    watching: Mutex<BTreeMap<String, Watching>>,
     kept: Mutex<BTreeMap<String, Kept>>,
+    /// The number of the last credentials.
+    last: AtomicU64,
     feeds: mpsc::Sender<BoxFuture<'static, ()>>,
 }
 
@@ -73,8 +87,9 @@ impl Secrets {
             home,
             queue,
             agents,
-            stores: Mutex::default(),
+            watching: Mutex::default(),
             kept: Mutex::default(),
+            last: AtomicU64::new(0),
             feeds,
         };
         (secrets, follow(received))
@@ -85,6 +100,7 @@ impl Secrets {
         let object = ObjectRef::new(Some(&self.home), name);
         let store = self.store(name).await;
         let Some(seen) = store.get(&object) else {
+            lock(&self.kept).remove(name);
             return Ok(match (store.is_ready(), store.health()) {
                 (true, _) => Found::Bad(format!("Secret {object} does not exist")),
                 (false, Health::Forbidden) => Found::Bad(format!(
@@ -105,49 +121,78 @@ impl Secrets {
                 .map(Arc::new)
                 .map_err(|error| format!("Secret {object}: {error}")),
         };
-        let kept = Kept {
-            version: version.clone(),
-            credentials: credentials.clone(),
-        };
-        self.kept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), kept);
-        Ok(found(credentials, version))
+        Ok(self.keep(name, version, credentials))
     }
 
-    /// Forgets the credentials that no agent names any more.
+    /// Forgets the credentials in Secrets that no agent names any more, and ends the watches of these Secrets.
     pub fn forget_unused(&self) {
         let is_used = |name: &String| !users(&self.agents, &self.home, name).is_empty();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|name, _| is_used(name));
+        lock(&self.kept).retain(|name, _| is_used(name));
+        lock(&self.watching).retain(|name, watching| {
+            let is_used = is_used(name);
+            if !is_used {
+                watching.stop.cancel();
+            }
+            is_used
+        });
     }
 
     fn kept(&self, name: &str, version: &str) -> Option<Found> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         let kept = kept.get(name).filter(|kept| kept.version == version)?;
-        Some(found(kept.credentials.clone(), version.to_owned()))
+        Some(kept.found())
+    }
+
+    /// Keeps what was read. A Secret that has changed otherwise, such as its labels, keeps the number of its credentials.
+    fn keep(&self, name: &str, version: String, read: Result<Arc<Credentials>, String>) -> Found {
+        let mut all = lock(&self.kept);
+        let before = all.remove(name);
+        let same = before.filter(|before| match (&before.credentials, &read) {
+            (Ok(before), Ok(read)) => before.is_same(read),
+            _ => false,
+        });
+        let kept = match same {
+            Some(same) => Kept { version, ..same },
+            None => Kept {
+                version,
+                credentials: read,
+                number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
+            },
+        };
+        let found = kept.found();
+        all.insert(name.to_owned(), kept);
+        found
     }
 
     /// The store of one Secret, whose watch begins with the first who asks.
     async fn store(&self, name: &str) -> Store<()> {
-        let known = |stores: &Mutex<BTreeMap<String, Store<()>>>| {
-            let stores = stores.lock().unwrap_or_else(PoisonError::into_inner);
-            stores.get(name).cloned()
-        };
-        if let Some(store) = known(&self.stores) {
-            return store;
+        let (store, begun) = self.watch(name);
+        if let Some(feed) = begun {
+            // The task that receives feeds runs for as long as the process does.
+            let _ = self.feeds.send(feed).await;
+        }
+        store
+    }
+
+    /// The store of one Secret, and what feeds the queue from its watch if the watch begins now.
+    fn watch(&self, name: &str) -> (Store<()>, Option<BoxFuture<'static, ()>>) {
+        let mut watching = lock(&self.watching);
+        if let Some(known) = watching.get(name) {
+            return (known.store.clone(), None);
         }
         let spec = WatchSpec::new(SECRET, Metadata(Keep::default()))
             .namespaces([self.home.to_string()])
             .fields(format!("metadata.name={name}"));
         let subscription = self.watches.subscribe(spec);
-        let store = subscription.store();
-        let stood = store.clone();
-        self.stores
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned(), store.clone());
+        let (store, stop) = (subscription.store(), CancellationToken::new());
+        let (mut standing, ended) = (store.standing(), stop.clone());
+        watching.insert(
+            name.to_owned(),
+            Watching {
+                store: store.clone(),
+                stop,
+            },
+        );
         let (agents, home, named) = (self.agents.clone(), self.home.clone(), name.to_owned());
         let keys = move || users(&agents, &home, &named);
         let (queue, of_change, of_health) = (self.queue.clone(), keys.clone(), keys);
@@ -158,7 +203,6 @@ impl Secrets {
             move |_: &Change<()>| of_change(),
         );
         let healths = async move {
-            let mut standing = stood.standing();
             while standing.changed().await.is_ok() {
                 for agent in of_health() {
                     queue.add(agent, Lane::Normal);
@@ -168,17 +212,25 @@ impl Secrets {
         let both = async move {
             tokio::join!(changes, healths);
         };
-        // The task that receives feeds runs for as long as the process does.
-        let _ = self.feeds.send(both.boxed()).await;
-        store
+        // The subscription is dropped with the feed, and the watch ends with its last subscription.
+        let feed = async move {
+            ended.run_until_cancelled(both).await;
+        };
+        (store, Some(feed.boxed()))
     }
 }
 
-fn found(credentials: Result<Arc<Credentials>, String>, version: String) -> Found {
-    match credentials {
-        Ok(credentials) => Found::Good(credentials, version),
-        Err(why) => Found::Bad(why),
+impl Kept {
+    fn found(&self) -> Found {
+        match &self.credentials {
+            Ok(credentials) => Found::Good(credentials.clone(), self.number),
+            Err(why) => Found::Bad(why.clone()),
+        }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The agents that name a Secret.
@@ -203,3 +255,6 @@ async fn follow(mut feeds: mpsc::Receiver<BoxFuture<'static, ()>>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,6 +138,20 @@ async fn the_targets_wish_to_wait_is_honoured_within_the_deadline() {
     assert!(error.is_transient());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_wish_to_wait_for_ever_fails_the_call_at_once() {
+    let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from(u64::MAX))]);
+    for status in [StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY] {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let fault = Fault::from_answer(status, &headers, now).unwrap();
+        let outside = target().build(&Metrics::new());
+        let (script, start) = (Script::new(vec![Err(fault)]), Instant::now());
+        let error = outside.call("a", script.op()).await.unwrap_err();
+        assert_eq!((script.calls(), start.elapsed()), (1, Duration::ZERO), "{status}");
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(u64::MAX)));
+    }
+}
+
 /// What a target answers that wants a pause of 7 s.
 fn pause(status: StatusCode) -> Fault {
     let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static("7"))]);
