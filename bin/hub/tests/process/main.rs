@@ -4,6 +4,7 @@
 #[path = "../../../../crates/inventory/hub/tests/hub/client.rs"]
 mod client;
 mod frame;
+mod laptop;
 mod process;
 
 use std::io::Write;

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use trustplane_api::inventory::wire::{EVENTS_PATH, HEARTBEAT_PATH, SNAPSHOT_PATH, TOKEN_PATH};
 
-use crate::app::App;
+use crate::app::{App, NoRoom};
 use crate::error::ApiError;
 use crate::ingest::body::{BodyReader, announce_encodings};
 use crate::ingest::{Acknowledged, events, heartbeat, snapshot};
@@ -30,6 +30,8 @@ pub const HEALTH_PATH: &str = "/health";
 const BUSY: Duration = Duration::from_secs(10);
 /// How long any other body waits for room.
 const ROOM: Duration = Duration::from_secs(10);
+/// How long a body is asked to wait whose client has too many under way.
+const CROWDED: Duration = Duration::from_secs(1);
 
 /// Why a request of an agent is refused.
 #[derive(Debug, thiserror::Error)]
@@ -199,10 +201,11 @@ async fn take(app: &App, path: Path, parts: &Parts, body: Body) -> Result<Acknow
         .events
         .take(&agent.client, now)
         .map_err(ApiError::slow_down)?;
-    let room = tokio::time::timeout(ROOM, app.throttles.small.acquire()).await;
-    let Ok(Ok(_room)) = room else {
-        return Err(ApiError::unavailable("too many requests are being read").into());
-    };
+    let room = app.throttles.room_for_body(&agent.client, ROOM).await;
+    let _room = room.map_err(|full| match full {
+        NoRoom::Client => ApiError::slow_down(CROWDED),
+        NoRoom::Hub => ApiError::unavailable("too many requests are being read"),
+    })?;
     let body = BodyReader::new(&parts.headers, body, app.limits.event())?
         .all()
         .await?;
@@ -228,7 +231,7 @@ async fn authenticate(app: &App, parts: &Parts) -> Result<Agent, AgentError> {
         .and_then(|value| value.to_str().ok())
         .and_then(bearer)
         .ok_or_else(refused)?;
-    let found = agent(&app.readers, Hash::of(token.as_bytes()), app.now()).await?;
+    let found = agent(&app.identities, Hash::of(token.as_bytes()), app.now()).await?;
     Ok(found.ok_or_else(refused)?)
 }
 

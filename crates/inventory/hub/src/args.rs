@@ -6,6 +6,8 @@ use http::Uri;
 use trustplane_process::args::{BindAddress, CommonArgs};
 
 use crate::app::IngestLimits;
+use crate::ingest::snapshot::MAX_OBJECTS;
+use crate::store::apply::ClusterLimits;
 
 /// Receive the inventories of clusters, keep them, and show them in a console
 ///
@@ -76,6 +78,8 @@ impl HubArgs {
         IngestLimits {
             snapshot_bytes: self.max_snapshot_bytes,
             event_bytes: self.max_event_bytes,
+            snapshot_objects: MAX_OBJECTS,
+            cluster: ClusterLimits::default(),
         }
     }
 }
@@ -109,6 +113,15 @@ pub enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Remove every key of a client but the newest; run it after the agent has the newest key
+    RetireKeys {
+        /// The id of the client
+        #[arg(value_name = "ID", value_parser = client_id)]
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List clients
     List {
         /// Print JSON
@@ -117,39 +130,45 @@ pub enum ClientCommand {
     },
 }
 
+/// The names under which a browser may reach the console: `Host` is checked against the same list.
+const CONSOLE_HOSTS: [&str; 3] = ["127.0.0.1", "::1", "localhost"];
+
 /// An address that only this machine reaches.
 fn loopback(text: &str) -> Result<BindAddress, String> {
     let address: BindAddress = text.parse().map_err(|error| format!("{error}"))?;
-    let is_loopback = match &address {
+    let is_served = match &address {
         BindAddress::Off => true,
         BindAddress::Every { .. } => false,
-        BindAddress::Host { host, .. } => {
-            let ip = host.parse::<std::net::IpAddr>();
-            host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
-        }
+        BindAddress::Host { host, .. } => CONSOLE_HOSTS.iter().any(|known| host.eq_ignore_ascii_case(known)),
     };
-    if is_loopback {
+    if is_served {
         Ok(address)
     } else {
-        Err("the console speaks plain HTTP and must be on loopback, such as 127.0.0.1:8480; to reach it from elsewhere, \
-             forward a port (kubectl port-forward, ssh -L)"
-            .to_owned())
+        Err(
+            "the console speaks plain HTTP and must be on loopback: the host must be 127.0.0.1, [::1] or localhost, such as \
+             127.0.0.1:8480; to reach it from elsewhere, forward a port (kubectl port-forward, ssh -L)"
+                .to_owned(),
+        )
     }
 }
 
 /// A URL without a path of its own.
 fn url(text: &str) -> Result<String, String> {
-    let wrong = || "want a URL such as https://hub.example.org:8443".to_owned();
+    let wrong =
+        || "must be a URL with http or https and a host, such as https://hub.example.org:8443".to_owned();
     let parsed: Uri = text.parse().map_err(|_| wrong())?;
     let scheme = parsed
         .scheme_str()
         .is_some_and(|scheme| scheme == "https" || scheme == "http");
-    let plain = parsed.query().is_none() && parsed.host().is_some_and(|host| !host.is_empty());
-    if scheme && plain {
-        Ok(text.trim_end_matches('/').to_owned())
-    } else {
-        Err(wrong())
+    if !scheme || parsed.host().is_none_or(str::is_empty) {
+        return Err(wrong());
     }
+    if parsed.query().is_some() || !matches!(parsed.path(), "" | "/") {
+        return Err(
+            "must have no path and no query: agents append their own paths, such as /oauth/token".to_owned(),
+        );
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 fn name(text: &str) -> Result<String, String> {
@@ -195,12 +214,16 @@ mod tests {
             ":8480",
             "[::]:8480",
             "192.0.2.1:80",
+            "127.0.0.2:8480",
             "hub.example:80",
         ] {
             let error = parse(&[&format!("--console-bind-address={address}")]).unwrap_err();
-            assert!(error.contains("must be on loopback"), "{error}");
+            assert!(
+                error.contains("the host must be 127.0.0.1, [::1] or localhost"),
+                "{error}"
+            );
         }
-        for address in ["localhost:1", "[::1]:0", "127.0.0.2:0", "0"] {
+        for address in ["localhost:1", "LOCALHOST:1", "[::1]:0", "127.0.0.1:0", "0"] {
             parse(&[&format!("--console-bind-address={address}")]).unwrap();
         }
     }
@@ -221,7 +244,11 @@ mod tests {
     fn urls_lose_their_last_slash_and_must_be_urls() {
         let arguments = parse(&["--url=https://a:1/", "--url=https://b,http://c"]).unwrap();
         assert_eq!(arguments.hub.url, ["https://a:1", "https://b", "http://c"]);
-        for wrong in ["hub", "ftp://a", "https://", "https://a?b"] {
+        for path in ["https://a/b", "https://a/b/", "https://a?b", "https://a/?b"] {
+            let error = parse(&[&format!("--url={path}")]).unwrap_err();
+            assert!(error.contains("must have no path and no query"), "{error}");
+        }
+        for wrong in ["hub", "ftp://a", "https://"] {
             assert!(parse(&[&format!("--url={wrong}")]).is_err(), "{wrong}");
         }
         assert!(parse(&["client", "add", "--name=x", "--id=a/b"]).is_err());

@@ -1,7 +1,9 @@
 //! The command line of `trustplane-hub`: serving, and commands on the database of a hub that may be running.
 
+mod clients;
+
 use std::error::Error;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,23 +11,21 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
-use trustplane_process::args::BindAddress;
 use trustplane_process::clock::SystemClock;
 use trustplane_process::frame::{self, Frame, Program};
 
+use crate::api::stream::SESSION_CHECK;
 use crate::app::Rates;
 use crate::args::{Arguments, ClientCommand, Command, HubArgs};
-use crate::certificates::{self, CertificateError};
+use crate::certificates::CertificateError;
 use crate::folder::{Folder, FolderError, choose};
 use crate::secret::random_id;
-use crate::serve::{Config, Hub, Surroundings, start};
-use crate::store::identity::{
-    self, AGENT_URLS, Added, CA_BUNDLE, CONSOLE_URL, MAX_KEYS, SIGN_IN_LIFE, add_client, add_sign_in, clients,
-};
-use crate::store::writer::Ledger;
+use crate::serve::{Config, Hub, ProcessContext, start};
+use crate::store::identity::{self, CONSOLE_URL, MAX_KEYS, SIGN_IN_LIFE, add_sign_in};
+use crate::store::writer::WriteTransaction;
 use crate::store::{self, StoreError};
-use crate::time::{self, SECOND};
-use crate::token::key::{self, KeyError, MAX_PEM};
+use crate::time::SECOND;
+use crate::token::key::KeyError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +46,13 @@ pub enum CommandError {
     #[error("the public key belongs to another client: each client needs a key of its own")]
     Taken,
     /// The client has as many keys as it may have.
-    #[error("the client {0} has {MAX_KEYS} keys already")]
+    #[error(
+        "the client {0} has {MAX_KEYS} keys already; once its agent uses the newest one, remove the others: trustplane-hub client retire-keys {0}"
+    )]
     Full(String),
+    /// There is no such client.
+    #[error("there is no client {0}; trustplane-hub client list shows all of them")]
+    UnknownClient(String),
     /// The console is off.
     #[error("the hub serves no console (--console-bind-address=0)")]
     NoConsole,
@@ -104,15 +109,16 @@ async fn run(frame: &Frame, told: &HubArgs, folder: &Path) -> Result<Hub, Box<dy
         tls: told.tls_cert_file.clone().zip(told.tls_key_file.clone()),
         limits: told.limits(),
         rates: Rates::default(),
+        session_check: SESSION_CHECK,
     };
-    let around = Surroundings {
+    let context = ProcessContext {
         metrics: frame.metrics(),
         readiness: frame.readiness(),
         supervisor: frame.supervisor(),
         shutdown: frame.shutdown(),
         clock: Arc::new(SystemClock),
     };
-    let hub = start(config, &around).await?;
+    let hub = start(config, &context).await?;
     tracing::info!(agents = ?hub.agents, console = ?hub.console, urls = ?hub.urls, data = %folder.display(), "serves");
     greet(&hub).await?;
     Ok(hub)
@@ -133,8 +139,8 @@ async fn greet(hub: &Hub) -> Result<(), Box<dyn Error + Send + Sync>> {
     }
     let token = hub
         .writer
-        .run(|ledger: &mut Ledger| {
-            Box::pin(async move { add_sign_in(&mut ledger.connection, ledger.now).await })
+        .run(|transaction: &mut WriteTransaction| {
+            Box::pin(async move { add_sign_in(&mut transaction.connection, transaction.now).await })
         })
         .await?;
     writeln!(
@@ -145,19 +151,22 @@ async fn greet(hub: &Hub) -> Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
-/// Does a command on a data directory.
+/// Does a command on a data directory that has a database: only serving makes one.
 async fn command_on(folder: &Path, command: Command, told: &HubArgs) -> Result<(), CommandError> {
-    let folder = Folder::open(folder)?;
+    let folder = Folder::existing(folder)?;
     let mut connection = store::open(folder.path()).await?;
     match command {
         Command::SignIn { json } => sign_in(&mut connection, json, told).await?,
         Command::Client(ClientCommand::Add { name, id, json }) => {
-            let key = read_key()?;
+            let key = clients::read_key()?;
             let id = id.unwrap_or_else(|| random_id("c-"));
-            add(&mut connection, &id, &name, &key).await?;
-            introduce(&mut connection, &folder, &id, &name, json, told).await?;
+            clients::add(&mut connection, &id, &name, &key).await?;
+            clients::introduce(&mut connection, &folder, &id, &name, json, told).await?;
         }
-        Command::Client(ClientCommand::List { json }) => list(&mut connection, json).await?,
+        Command::Client(ClientCommand::RetireKeys { id, json }) => {
+            clients::retire_keys(&mut connection, &id, json).await?;
+        }
+        Command::Client(ClientCommand::List { json }) => clients::list(&mut connection, json).await?,
     }
     connection.close().await.map_err(StoreError::from)?;
     Ok(())
@@ -179,108 +188,6 @@ async fn sign_in(connection: &mut SqliteConnection, json: bool, told: &HubArgs) 
         writeln!(out, "{answer}")?;
     } else {
         writeln!(out, "{url}")?;
-    }
-    Ok(())
-}
-
-fn read_key() -> Result<identity::ClientKey, CommandError> {
-    let mut pem = String::new();
-    let limit = u64::try_from(MAX_PEM).unwrap_or(u64::MAX) + 1;
-    io::stdin().lock().take(limit).read_to_string(&mut pem)?;
-    Ok(key::read(&pem)?)
-}
-
-async fn add(
-    connection: &mut SqliteConnection,
-    id: &str,
-    name: &str,
-    key: &identity::ClientKey,
-) -> Result<(), CommandError> {
-    let now = Timestamp::now().as_millisecond();
-    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
-    let mut transaction = begun.map_err(StoreError::from)?;
-    match add_client(&mut transaction, id, name, key, now).await? {
-        Added::Taken => return Err(CommandError::Taken),
-        Added::Full => return Err(CommandError::Full(id.to_owned())),
-        Added::New | Added::Key | Added::Known => {}
-    }
-    transaction.commit().await.map_err(StoreError::from)?;
-    Ok(())
-}
-
-/// Prints what an agent needs to know of the hub and of itself.
-async fn introduce(
-    connection: &mut SqliteConnection,
-    folder: &Folder,
-    id: &str,
-    name: &str,
-    json: bool,
-    told: &HubArgs,
-) -> Result<(), CommandError> {
-    let published = identity::get(connection, AGENT_URLS).await?;
-    let urls: Vec<String> = match published {
-        Some(urls) => serde_json::from_str(&urls).map_err(|_| StoreError::Unreadable("list of URLs"))?,
-        None => default_urls(told),
-    };
-    let bundle = match identity::get(connection, CA_BUNDLE).await? {
-        Some(bundle) if bundle.is_empty() => None,
-        // The file is newer than what was published, if the CA was rotated since.
-        _ => Some(certificates::authority(folder, Timestamp::now())?.bundle_pem()),
-    };
-    let mut out = io::stdout();
-    if json {
-        let answer = json!({"client_id": id, "name": name, "urls": urls, "ca_bundle": bundle});
-        writeln!(out, "{answer}")?;
-        return Ok(());
-    }
-    writeln!(out, "client_id:    {id}")?;
-    for url in &urls {
-        writeln!(out, "platformURL:  {url}")?;
-    }
-    if let Some(bundle) = bundle {
-        writeln!(out, "caBundle:\n{}", bundle.trim_end())?;
-    }
-    Ok(())
-}
-
-fn default_urls(told: &HubArgs) -> Vec<String> {
-    if !told.url.is_empty() {
-        return told.url.clone();
-    }
-    match &told.agents_bind_address {
-        BindAddress::Off => Vec::new(),
-        address => address
-            .port()
-            .map(|port| format!("https://localhost:{port}"))
-            .into_iter()
-            .collect(),
-    }
-}
-
-async fn list(connection: &mut SqliteConnection, json: bool) -> Result<(), CommandError> {
-    let clients = clients(connection).await?;
-    let mut out = io::stdout();
-    if json {
-        let items: Vec<_> = clients
-            .iter()
-            .map(|client| {
-                json!({"id": client.id, "name": client.name, "keys": client.keys, "disabled": client.disabled,
-                    "created": time::text(client.created)})
-            })
-            .collect();
-        writeln!(out, "{}", json!({"items": items}))?;
-        return Ok(());
-    }
-    writeln!(out, "{:<24} {:<24} {:<5} ADDED", "CLIENT", "NAME", "KEYS")?;
-    for client in clients {
-        let added = time::text(client.created);
-        writeln!(
-            out,
-            "{:<24} {:<24} {:<5} {added}",
-            client.id,
-            client.name,
-            client.keys.len()
-        )?;
     }
     Ok(())
 }

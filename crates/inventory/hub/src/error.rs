@@ -120,6 +120,9 @@ impl ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::ClusterFull(_)) {
+            return Self::too_large(error.to_string());
+        }
         tracing::error!(error = cause(&error), "a request failed");
         Self::unavailable("the database could not be read or written")
     }

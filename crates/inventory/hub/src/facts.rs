@@ -12,8 +12,14 @@ const NAMES: usize = 3;
 
 /// The facts of an object. Empty ones are left out.
 pub fn facts(kind: &str, object: &Value) -> BTreeMap<&'static str, String> {
+    let facts = with_empty(kind, object);
+    facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+}
+
+/// Every fact of a kind, with an empty text where the object does not say.
+fn with_empty(kind: &str, object: &Value) -> Vec<(&'static str, String)> {
     use InventoryKind as Kind;
-    let facts = match InventoryKind::from_name(kind) {
+    match InventoryKind::from_name(kind) {
         Some(Kind::Pod) => pod(object),
         Some(kind @ (Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet)) => workload(kind, object),
         Some(kind @ (Kind::Job | Kind::CronJob)) => job(kind, object),
@@ -31,7 +37,7 @@ pub fn facts(kind: &str, object: &Value) -> BTreeMap<&'static str, String> {
             ("keys", size(object, "data_keys")),
         ],
         Some(Kind::PersistentVolumeClaim) => vec![
-            ("storage", text(object, "storage_request")),
+            ("size", text(object, "storage_request")),
             ("storage_class", text(object, "storage_class_name")),
             ("volume", text(object, "volume_name")),
         ],
@@ -43,8 +49,7 @@ pub fn facts(kind: &str, object: &Value) -> BTreeMap<&'static str, String> {
         Some(Kind::RoleBinding | Kind::ClusterRoleBinding) => binding(object),
         Some(Kind::Event) => event(object),
         None => Vec::new(),
-    };
-    facts.into_iter().filter(|(_, text)| !text.is_empty()).collect()
+    }
 }
 
 fn text(object: &Value, key: &str) -> String {
@@ -110,7 +115,7 @@ fn pod(pod: &Value) -> Vec<(&'static str, String)> {
         ("ready", format!("{ready}/{}", containers.len())),
         ("restarts", restarts.to_string()),
         ("image", image.unwrap_or_default()),
-        ("pod_ip", word(pod, "pod_ip").to_owned()),
+        ("ip", word(pod, "pod_ip").to_owned()),
     ]
 }
 
@@ -200,7 +205,23 @@ mod tests {
         assert_eq!(facts["ready"], "1/2");
         assert_eq!(facts["restarts"], "3");
         assert_eq!(facts["image"], "app:1");
-        assert!(!facts.contains_key("pod_ip"), "what is empty is left out");
+        assert!(!facts.contains_key("ip"), "what is empty is left out");
+    }
+
+    #[test]
+    fn console_columns_name_facts_that_the_hub_has() {
+        let columns: BTreeMap<String, Vec<String>> =
+            serde_json::from_str(include_str!("../../console/web/src/model/facts.json")).unwrap();
+        assert!(!columns.is_empty());
+        for (kind, names) in &columns {
+            let known = with_empty(kind, &json!({}));
+            for name in names {
+                assert!(
+                    known.iter().any(|(fact, _)| fact == name),
+                    "the console has a column {name} for {kind}, the hub has {known:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub enum FolderError {
         /// Why not.
         source: io::Error,
     },
+    /// There is no database.
+    #[error(
+        "there is no database in the data directory {}: start trustplane-hub with this --data-dir first, or name the directory of a hub",
+        .0.display()
+    )]
+    NoDatabase(PathBuf),
     /// Another process serves it.
     #[error("another trustplane-hub serves {}", .0.display())]
     Taken(PathBuf),
@@ -68,6 +74,23 @@ impl Folder {
             .open(&database);
         opened.map_err(failed("open the database", &database))?;
         Ok(Self(path.to_owned()))
+    }
+
+    /// A directory in which a hub has made its database. Nothing is made.
+    pub fn existing(path: &Path) -> Result<Self, FolderError> {
+        let database = store::file(path);
+        match fs::metadata(&database) {
+            Ok(_) => Ok(Self(path.to_owned())),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Err(FolderError::NoDatabase(path.to_owned()))
+            }
+            Err(error) => Err(failed("open the database", &database)(error)),
+        }
     }
 
     /// Where it is.
@@ -147,6 +170,20 @@ mod tests {
         assert_eq!(folder.read("x").unwrap().unwrap(), b"3");
         assert_eq!(mode(&path.join("x")), 0o600);
         assert_eq!(fs::read_dir(&path).unwrap().count(), 2, "no draft is left");
+    }
+
+    #[test]
+    fn an_existing_directory_is_never_made() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("typo");
+        let error = Folder::existing(&path).unwrap_err();
+        assert!(
+            error.to_string().contains("typo: start trustplane-hub"),
+            "{error}"
+        );
+        assert!(!path.exists());
+        Folder::open(&path).unwrap();
+        Folder::existing(&path).unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What agents send: snapshots, single changes and heartbeats.
 //!
 //! - [`body`]: a request's body, inflated and within limits, piece by piece.
-//! - [`splitter`]: the objects of a snapshot, cut out of the body as it arrives.
+//! - [`splitter`]: the objects of a snapshot, cut out of the body as it arrives; [`pieces`] holds few of them at a time.
 //! - [`snapshot`], [`events`], [`heartbeat`]: the three paths.
 //!
 //! **Guarantees.** A request is acknowledged after its commit. The body of a snapshot is never in memory as a whole. Nothing of an agent
@@ -10,6 +10,7 @@
 pub mod body;
 pub mod events;
 pub mod heartbeat;
+pub mod pieces;
 pub mod snapshot;
 pub mod splitter;
 

@@ -20,8 +20,8 @@ use crate::time::Millis;
 pub const GATHER: Duration = Duration::from_millis(500);
 /// How often the states of clusters are judged: silence changes them too.
 const JUDGE: Duration = Duration::from_secs(5);
-/// How many notices a slow page may be behind. Beyond that it is told that every cluster changed.
-const BEHIND: usize = 256;
+/// How many notices a slow page may be behind. Beyond that it is told to read everything again.
+pub(crate) const BEHIND: usize = 256;
 
 /// What a page hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Live {
         }
     }
 
-    fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let gathered = std::mem::take(&mut *self.gathered.lock().unwrap_or_else(PoisonError::into_inner));
         for (cluster, Gathered { kinds, itself, at }) in gathered {
             // Without an open page there is nobody to tell.

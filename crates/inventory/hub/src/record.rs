@@ -7,7 +7,7 @@ use serde_json::Value;
 use trustplane_inventory_core::{InventoryKind, canonical, digest, redact};
 
 use crate::status::{Status, status, word};
-use crate::store::merge::Place;
+use crate::store::merge::ObjectName;
 use crate::time::{self, Millis};
 
 /// The longest name and namespace: what Kubernetes permits.
@@ -145,8 +145,8 @@ impl Record {
     }
 
     /// Where it is among the live objects.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn object_name(&self) -> ObjectName {
+        ObjectName {
             kind: self.kind.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),

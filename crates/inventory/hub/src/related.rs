@@ -1,6 +1,6 @@
 //! What an object has to do with others, by simple rules: pure functions of projections.
 //!
-//! [`finds`] says what to look for; whoever has the database looks, and asks [`Find::keeps`] about each candidate.
+//! [`finds`] says what to look for; whoever has the database looks, and asks [`RelationQuery::keeps`] about each candidate.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use crate::status::{list, word};
 
 /// Objects to look for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Find {
+pub struct RelationQuery {
     /// What they are to the object, such as `Runs on`.
     pub relation: &'static str,
     /// Their kind.
@@ -20,12 +20,12 @@ pub struct Find {
     /// Their namespace; empty for kinds without one.
     pub namespace: String,
     /// Which of them.
-    pub by: By,
+    pub by: Lookup,
 }
 
 /// How objects are found.
 #[derive(Debug, Clone, PartialEq)]
-pub enum By {
+pub enum Lookup {
     /// By their names.
     Names(Vec<String>),
     /// By what they link to, in any namespace: the node of Pods.
@@ -33,12 +33,12 @@ pub enum By {
     /// By their uid.
     Uid(String),
     /// Those of the namespace that a test keeps.
-    Test(Test),
+    Match(Match),
 }
 
 /// Which objects of a namespace are kept.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Test {
+pub enum Match {
     /// Their labels have all of these.
     HasLabels(Map<String, Value>),
     /// Their field of this name selects these labels. A selector without labels selects nothing, unless `empty_selects_all`.
@@ -68,15 +68,15 @@ pub enum Test {
     RoutesTo(String),
 }
 
-impl Find {
+impl RelationQuery {
     /// Whether an object of the right kind and namespace is one of those looked for.
     pub fn keeps(&self, candidate: &Value) -> bool {
-        let By::Test(test) = &self.by else {
+        let Lookup::Match(test) = &self.by else {
             return true;
         };
         match test {
-            Test::HasLabels(wanted) => contains(&labels(candidate, "labels"), wanted),
-            Test::Selects {
+            Match::HasLabels(wanted) => contains(&labels(candidate, "labels"), wanted),
+            Match::Selects {
                 field,
                 labels: of,
                 empty_selects_all,
@@ -88,16 +88,16 @@ impl Find {
                     contains(of, &selector)
                 }
             }
-            Test::Mounts { volume, source } => list(candidate, "volumes")
+            Match::Mounts { volume, source } => list(candidate, "volumes")
                 .any(|mounted| word(mounted, "type") == *volume && word(mounted, "source") == source),
-            Test::Field { field, is } => word(candidate, field) == is,
-            Test::RoutesTo(service) => services(candidate).any(|routed| routed == service),
+            Match::Field { field, is } => word(candidate, field) == is,
+            Match::RoutesTo(service) => services(candidate).any(|routed| routed == service),
         }
     }
 }
 
 /// What to look for to find the objects that an object has to do with.
-pub fn finds(kind: &str, namespace: &str, name: &str, object: &Value) -> Vec<Find> {
+pub fn finds(kind: &str, namespace: &str, name: &str, object: &Value) -> Vec<RelationQuery> {
     let Some(kind) = Kind::from_name(kind) else {
         return Vec::new();
     };
@@ -120,11 +120,11 @@ pub fn finds(kind: &str, namespace: &str, name: &str, object: &Value) -> Vec<Fin
         Kind::PersistentVolumeClaim => here.mounted("pvc"),
         Kind::ServiceAccount => vec![here.test("Used by", Kind::Pod, field("service_account", name))],
         Kind::RoleBinding | Kind::ClusterRoleBinding => here.binding(),
-        Kind::Node => vec![Find {
+        Kind::Node => vec![RelationQuery {
             relation: "Pods",
             kind: Kind::Pod,
             namespace: String::new(),
-            by: By::Link(name.to_owned()),
+            by: Lookup::Link(name.to_owned()),
         }],
         Kind::Event => here.event(),
         Kind::Namespace | Kind::Role | Kind::ClusterRole => Vec::new(),
@@ -139,9 +139,9 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    fn find(&self, relation: &'static str, kind: Kind, by: By) -> Find {
+    fn find(&self, relation: &'static str, kind: Kind, by: Lookup) -> RelationQuery {
         let namespace = if kind.is_namespaced() { self.namespace } else { "" };
-        Find {
+        RelationQuery {
             relation,
             kind,
             namespace: namespace.to_owned(),
@@ -149,8 +149,8 @@ impl Rules<'_> {
         }
     }
 
-    fn test(&self, relation: &'static str, kind: Kind, test: Test) -> Find {
-        self.find(relation, kind, By::Test(test))
+    fn test(&self, relation: &'static str, kind: Kind, test: Match) -> RelationQuery {
+        self.find(relation, kind, Lookup::Match(test))
     }
 
     /// Objects of these names; none if there are no names.
@@ -159,26 +159,26 @@ impl Rules<'_> {
         relation: &'static str,
         kind: Kind,
         names: impl Iterator<Item = &'n str>,
-    ) -> Option<Find> {
+    ) -> Option<RelationQuery> {
         let mut names: Vec<String> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
         names.sort();
         names.dedup();
-        (!names.is_empty()).then(|| self.find(relation, kind, By::Names(names)))
+        (!names.is_empty()).then(|| self.find(relation, kind, Lookup::Names(names)))
     }
 
     /// Pods with these labels. Of no labels, none.
-    fn pods(&self, relation: &'static str, selector: Map<String, Value>) -> Find {
+    fn pods(&self, relation: &'static str, selector: Map<String, Value>) -> RelationQuery {
         if selector.is_empty() {
-            return self.find(relation, Kind::Pod, By::Names(Vec::new()));
+            return self.find(relation, Kind::Pod, Lookup::Names(Vec::new()));
         }
-        self.test(relation, Kind::Pod, Test::HasLabels(selector))
+        self.test(relation, Kind::Pod, Match::HasLabels(selector))
     }
 
-    fn pod(&self) -> Vec<Find> {
+    fn pod(&self) -> Vec<RelationQuery> {
         let own = labels(self.object, "labels");
         let one = |field| std::iter::once(word(self.object, field));
         let job = own.get("job-name").and_then(Value::as_str);
-        let mut finds: Vec<Find> = [
+        let mut finds: Vec<RelationQuery> = [
             self.named("Runs on", Kind::Node, one("node_name")),
             self.named("Created by", Kind::Job, job.into_iter()),
             self.named("Acts as", Kind::ServiceAccount, one("service_account")),
@@ -209,21 +209,21 @@ impl Rules<'_> {
             .map(|mounted| word(mounted, "source"))
     }
 
-    fn service(&self) -> Vec<Find> {
+    fn service(&self) -> Vec<RelationQuery> {
         vec![
             self.pods("Pods", labels(self.object, "selector")),
-            self.test("Routed by", Kind::Ingress, Test::RoutesTo(self.name.to_owned())),
+            self.test("Routed by", Kind::Ingress, Match::RoutesTo(self.name.to_owned())),
         ]
     }
 
-    fn stateful_set(&self) -> Vec<Find> {
+    fn stateful_set(&self) -> Vec<RelationQuery> {
         let service = std::iter::once(word(self.object, "service_name"));
         let mut finds = vec![self.pods("Pods", labels(self.object, "selector"))];
         finds.extend(self.named("Served by", Kind::Service, service));
         finds
     }
 
-    fn job(&self) -> Vec<Find> {
+    fn job(&self) -> Vec<RelationQuery> {
         let label = [("job-name".to_owned(), Value::from(self.name))]
             .into_iter()
             .collect();
@@ -233,7 +233,7 @@ impl Rules<'_> {
         finds
     }
 
-    fn ingress(&self) -> Vec<Find> {
+    fn ingress(&self) -> Vec<RelationQuery> {
         let secrets = list(self.object, "tls").map(|tls| word(tls, "secret_name"));
         [
             self.named("Routes to", Kind::Service, services(self.object)),
@@ -244,24 +244,24 @@ impl Rules<'_> {
         .collect()
     }
 
-    fn network_policy(&self) -> Vec<Find> {
+    fn network_policy(&self) -> Vec<RelationQuery> {
         let selector = labels(self.object, "pod_selector");
-        vec![self.test("Restricts", Kind::Pod, Test::HasLabels(selector))]
+        vec![self.test("Restricts", Kind::Pod, Match::HasLabels(selector))]
     }
 
-    fn mounted(&self, volume: &'static str) -> Vec<Find> {
+    fn mounted(&self, volume: &'static str) -> Vec<RelationQuery> {
         let source = self.name.to_owned();
-        vec![self.test("Mounted by", Kind::Pod, Test::Mounts { volume, source })]
+        vec![self.test("Mounted by", Kind::Pod, Match::Mounts { volume, source })]
     }
 
     /// Subjects may be in several namespaces.
-    fn binding(&self) -> Vec<Find> {
+    fn binding(&self) -> Vec<RelationQuery> {
         let role = &self.object["role_ref"];
         let kind = match word(role, "kind") {
             "Role" => Kind::Role,
             _ => Kind::ClusterRole,
         };
-        let mut finds: Vec<Find> = self
+        let mut finds: Vec<RelationQuery> = self
             .named("Grants", kind, std::iter::once(word(role, "name")))
             .into_iter()
             .collect();
@@ -272,36 +272,36 @@ impl Rules<'_> {
                 "" => self.namespace,
                 other => other,
             };
-            finds.push(Find {
+            finds.push(RelationQuery {
                 relation: "Subjects",
                 kind: Kind::ServiceAccount,
                 namespace: namespace.to_owned(),
-                by: By::Names(vec![word(subject, "name").to_owned()]),
+                by: Lookup::Names(vec![word(subject, "name").to_owned()]),
             });
         }
         finds
     }
 
-    fn event(&self) -> Vec<Find> {
+    fn event(&self) -> Vec<RelationQuery> {
         let involved = &self.object["involved_object"];
         let uid = word(involved, "uid");
         match Kind::from_name(word(involved, "kind")) {
-            Some(kind) if !uid.is_empty() => vec![self.find("About", kind, By::Uid(uid.to_owned()))],
+            Some(kind) if !uid.is_empty() => vec![self.find("About", kind, Lookup::Uid(uid.to_owned()))],
             _ => Vec::new(),
         }
     }
 }
 
-fn selects(field: &'static str, labels: &Map<String, Value>, empty_selects_all: bool) -> Test {
-    Test::Selects {
+fn selects(field: &'static str, labels: &Map<String, Value>, empty_selects_all: bool) -> Match {
+    Match::Selects {
         field,
         labels: labels.clone(),
         empty_selects_all,
     }
 }
 
-fn field(field: &'static str, is: &str) -> Test {
-    Test::Field {
+fn field(field: &'static str, is: &str) -> Match {
+    Match::Field {
         field,
         is: is.to_owned(),
     }

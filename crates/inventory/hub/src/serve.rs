@@ -23,8 +23,8 @@ use crate::folder::{Folder, FolderError};
 use crate::live::Live;
 use crate::metrics::HubMetrics;
 use crate::store::identity::{self, AGENT_URLS, CA_BUNDLE, CONSOLE_URL};
-use crate::store::writer::{Ledger, Writer, writer};
-use crate::store::{self, StoreError};
+use crate::store::writer::{WriteTransaction, Writer, writer};
+use crate::store::{self, IdentityReaders, StoreError};
 use crate::{agent, api, store::contact, store::objects, store::sweep};
 
 /// How often what has expired is removed.
@@ -84,13 +84,15 @@ pub struct Config {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// What agents may send.
     pub limits: IngestLimits,
-    /// How often somebody may ask.
+    /// How often agents may send requests.
     pub rates: Rates,
+    /// How often the session of an open page is checked.
+    pub session_check: Duration,
 }
 
-/// What the hub runs on: a frame, or a test.
+/// The parts of a process that the hub uses: those of a frame, or of a test.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
+pub struct ProcessContext<'a> {
     /// For what is counted.
     pub metrics: &'a Metrics,
     /// For whether the database is open.
@@ -122,12 +124,13 @@ pub struct Hub {
 }
 
 /// Starts all parts.
-pub async fn start(config: Config, around: &Surroundings<'_>) -> Result<Hub, StartError> {
-    let database = around.readiness.check("database");
+pub async fn start(config: Config, context: &ProcessContext<'_>) -> Result<Hub, StartError> {
+    let database = context.readiness.check("database");
     let folder = Folder::open(&config.folder)?;
     let lock = folder.lock()?;
     let mut connection = store::open(folder.path()).await?;
     let readers = store::readers(folder.path()).await?;
+    let identities = IdentityReaders::open(folder.path()).await?;
     let agents = listen(&config.agents).await?;
     let console = listen(&config.console).await?;
     let (agents_at, console_at) = (address(agents.as_ref()), address(console.as_ref()));
@@ -137,7 +140,7 @@ pub async fn start(config: Config, around: &Surroundings<'_>) -> Result<Hub, Sta
     };
     let console_url = console_at.map(|at| format!("http://localhost:{}", at.port()));
     let keys = CertifiedKeys::new();
-    let ca_bundle = certify(&config, &folder, &urls, keys.clone(), around).await?;
+    let ca_bundle = certify(&config, &folder, &urls, keys.clone(), context).await?;
     publish(
         &mut connection,
         &urls,
@@ -147,26 +150,33 @@ pub async fn start(config: Config, around: &Surroundings<'_>) -> Result<Hub, Sta
     .await?;
 
     let live = Arc::new(Live::default());
-    let (writer, task) = writer(connection, around.clock.clone(), live.clone());
+    let (writer, task) = writer(
+        connection,
+        context.clock.clone(),
+        live.clone(),
+        config.limits.cluster,
+    );
     let app = Arc::new(App {
         writer: writer.clone(),
         readers,
-        clock: around.clock.clone(),
+        identities,
+        clock: context.clock.clone(),
         live,
-        metrics: HubMetrics::register(around.metrics),
+        metrics: HubMetrics::register(context.metrics),
         limits: config.limits,
         throttles: Throttles::new(config.rates),
         audiences: urls.clone(),
-        stop: around.shutdown.token(),
+        session_check: config.session_check,
+        stop: context.shutdown.token(),
     });
     // Requests that drain still write, so the writer ends after them; and with it the lock.
-    around
+    context
         .supervisor
         .spawn_attendant("writer", move |stop| async move {
             task.run(stop).await;
             drop(lock);
         });
-    attend(&app, around);
+    attend(&app, context);
     if let Some(listener) = agents {
         let config = ServerTls::new(keys).build()?;
         let served = serve_tls(
@@ -174,18 +184,18 @@ pub async fn start(config: Config, around: &Surroundings<'_>) -> Result<Hub, Sta
             config,
             agent::router(app.clone()),
             AGENT_LIMITS,
-            around.shutdown.token(),
+            context.shutdown.token(),
         );
-        around.supervisor.spawn("agents", served);
+        context.supervisor.spawn("agents", served);
     }
     if let Some(listener) = console {
         let served = serve(
             listener,
             api::router(app),
             CONSOLE_LIMITS,
-            around.shutdown.token(),
+            context.shutdown.token(),
         );
-        around.supervisor.spawn("console", served);
+        context.supervisor.spawn("console", served);
     }
     database.ready();
     Ok(Hub {
@@ -200,8 +210,8 @@ pub async fn start(config: Config, around: &Surroundings<'_>) -> Result<Hub, Sta
 }
 
 /// Starts the tasks beside the listeners.
-fn attend(app: &Arc<App>, around: &Surroundings<'_>) {
-    let (supervisor, stop) = (around.supervisor, || around.shutdown.token());
+fn attend(app: &Arc<App>, context: &ProcessContext<'_>) {
+    let (supervisor, stop) = (context.supervisor, || context.shutdown.token());
     supervisor.spawn("live", app.live.clone().run(stop()));
     let states = app.live.clone();
     supervisor.spawn(
@@ -225,20 +235,20 @@ async fn certify(
     folder: &Folder,
     urls: &[String],
     keys: Arc<CertifiedKeys>,
-    around: &Surroundings<'_>,
+    context: &ProcessContext<'_>,
 ) -> Result<Option<String>, StartError> {
-    let (supervisor, stop) = (around.supervisor, around.shutdown.token());
+    let (supervisor, stop) = (context.supervisor, context.shutdown.token());
     if let Some((chain, key)) = config.tls.clone() {
         let follower = certificates::follow(chain, key, keys).await?;
         supervisor.spawn("certificate", follower.run(certificates::FILE_POLL, stop));
         return Ok(None);
     }
-    let authority = certificates::authority(folder, around.clock.now())?;
+    let authority = certificates::authority(folder, context.clock.now())?;
     let bundle = authority.bundle_pem();
     let request = certificates::leaf_request(urls, &config.hosts);
     let (sender, receiver) = watch::channel(Arc::new(authority));
-    let clock = around.clock.clone();
-    let keeper = certificates::keeper(receiver, request, keys, clock.clone(), around.metrics)?;
+    let clock = context.clock.clone();
+    let keeper = certificates::keeper(receiver, request, keys, clock.clone(), context.metrics)?;
     supervisor.spawn("certificate", keeper.run(stop.clone()));
     supervisor.spawn(
         "authority",
@@ -277,18 +287,20 @@ async fn clean(app: Arc<App>, stop: CancellationToken) {
     }
 }
 
+/// Removes what has expired; whether there may be more.
+pub async fn remove_expired(transaction: &mut WriteTransaction) -> Result<bool, StoreError> {
+    identity::forget_expired(transaction).await?;
+    contact::forget_activity(transaction).await?;
+    transaction.snapshots.forget_cut_off();
+    sweep::forget_gone(transaction).await
+}
+
 async fn clean_once(app: &App) -> Result<(), StoreError> {
     let mut more = true;
     while more {
         more = app
             .writer
-            .run(|ledger: &mut Ledger| {
-                Box::pin(async move {
-                    identity::forget_expired(ledger).await?;
-                    contact::forget_activity(ledger).await?;
-                    sweep::forget_gone(ledger).await
-                })
-            })
+            .run(|transaction: &mut WriteTransaction| Box::pin(remove_expired(transaction)))
             .await?;
     }
     app.metrics.objects(objects::count(&app.readers).await?);

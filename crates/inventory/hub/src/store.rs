@@ -1,4 +1,4 @@
-//! The database: SQLite with one writer and a pool of readers.
+//! The database: SQLite with one writer and two pools of readers.
 //!
 //! - [`writer`]: one task that has the only connection that writes. It takes queued work, does it in one transaction, and answers after the
 //!   commit.
@@ -28,8 +28,10 @@ use sqlx::{ConnectOptions, SqliteConnection, SqlitePool};
 
 /// How long a connection waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that read.
+/// Connections that read what the API shows.
 const READERS: u32 = 4;
+/// Connections that read who an agent or a person is.
+const IDENTITY_READERS: u32 = 2;
 /// How long a request waits for a connection that reads.
 const READER_WAIT: Duration = Duration::from_secs(10);
 /// The name of the file in the data directory.
@@ -63,6 +65,9 @@ pub enum StoreError {
     /// The writer has ended.
     #[error("the hub is shutting down")]
     Closed,
+    /// The cluster has as much in the database as it may have.
+    #[error("cluster: may have at most {} objects and {} bytes at the hub, objects that are gone included", .0.rows, .0.bytes)]
+    ClusterFull(apply::ClusterLimits),
     /// A stored value is not what the hub writes.
     #[error("the database holds an unreadable {0}")]
     Unreadable(&'static str),
@@ -92,9 +97,30 @@ pub async fn open(folder: &Path) -> Result<SqliteConnection, StoreError> {
 
 /// Opens the connections that read. The file must be there: see [`open`].
 pub async fn readers(folder: &Path) -> Result<SqlitePool, StoreError> {
+    pool(folder, READERS).await
+}
+
+/// Connections for queries that say who an agent or a person is.
+///
+/// **Guarantees.** Only these queries can use them, so that an agent gets its answer while long searches have all other connections.
+#[derive(Debug, Clone)]
+pub struct IdentityReaders(SqlitePool);
+
+impl IdentityReaders {
+    /// Opens the connections. The file must be there: see [`open`].
+    pub async fn open(folder: &Path) -> Result<Self, StoreError> {
+        Ok(Self(pool(folder, IDENTITY_READERS).await?))
+    }
+
+    fn pool(&self) -> &SqlitePool {
+        &self.0
+    }
+}
+
+async fn pool(folder: &Path, connections: u32) -> Result<SqlitePool, StoreError> {
     let file = file(folder);
     let pool = SqlitePoolOptions::new()
-        .max_connections(READERS)
+        .max_connections(connections)
         .acquire_timeout(READER_WAIT);
     let opened = pool.connect_with(options(&file).read_only(true)).await;
     opened.map_err(|source| StoreError::Open { file, source })
@@ -132,6 +158,23 @@ mod tests {
         let loose = "SELECT CAST(count(*) AS TEXT) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' \
                      AND strict = 0 AND name NOT GLOB 'sqlite*' AND name NOT GLOB '_sqlx*'";
         assert_eq!(pragma(&mut connection, loose).await, "0", "all tables are STRICT");
+    }
+
+    #[tokio::test]
+    async fn identities_are_read_while_searches_hold_all_other_connections() {
+        let folder = tempfile::tempdir().unwrap();
+        let _writer = open(folder.path()).await.unwrap();
+        let readers = readers(folder.path()).await.unwrap();
+        let identities = IdentityReaders::open(folder.path()).await.unwrap();
+        let mut held = Vec::new();
+        for _ in 0..READERS {
+            held.push(readers.acquire().await.unwrap());
+        }
+        assert!(readers.try_acquire().is_none());
+        let session = crate::secret::Hash::of(b"x");
+        assert!(!identity::has_session(&identities, session, 0).await.unwrap());
+        assert!(identity::keys(&identities, "c").await.unwrap().is_empty());
+        assert_eq!(identity::agent(&identities, session, 0).await.unwrap(), None);
     }
 
     #[tokio::test]

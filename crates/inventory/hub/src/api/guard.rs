@@ -19,8 +19,20 @@ use crate::error::ApiError;
 use crate::secret::Hash;
 use crate::store::identity::has_session;
 
-/// The name of the cookie with the session.
-pub const COOKIE_NAME: &str = "trustplane_session";
+/// What the name of the cookie with the session begins with; the port of the request's `Host` follows.
+const COOKIE_PREFIX: &str = "trustplane_hub_";
+/// The port of a `Host` that names none.
+const HTTP_PORT: u16 = 80;
+
+/// The name of the cookie with the session. Browsers send a cookie to every port of a host, so that hubs on different ports need different
+/// names.
+pub fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let port = host
+        .and_then(|host| host.rsplit_once(':'))
+        .and_then(|(_, port)| port.parse::<u16>().ok());
+    format!("{COOKIE_PREFIX}{}", port.unwrap_or(HTTP_PORT))
+}
 
 /// What pages of the console may load: what the hub itself serves.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -113,13 +125,14 @@ pub async fn require_session(State(app): State<Arc<App>>, request: Request, next
 /// Whether the cookie of a request is that of a session.
 pub async fn is_signed_in(app: &App, headers: &HeaderMap) -> Result<bool, ApiError> {
     match session(headers) {
-        Some(session) => Ok(has_session(&app.readers, session, app.now()).await?),
+        Some(session) => Ok(has_session(&app.identities, session, app.now()).await?),
         None => Ok(false),
     }
 }
 
 /// The session that the cookie of a request names.
 pub fn session(headers: &HeaderMap) -> Option<Hash> {
+    let wanted = cookie_name(headers);
     let cookies = headers
         .get_all(COOKIE)
         .into_iter()
@@ -127,7 +140,7 @@ pub fn session(headers: &HeaderMap) -> Option<Hash> {
     cookies
         .flat_map(|cookies| cookies.split(';'))
         .filter_map(|cookie| cookie.trim().split_once('='))
-        .find(|(name, _)| *name == COOKIE_NAME)
+        .find(|(name, _)| *name == wanted)
         .map(|(_, value)| Hash::of(value.as_bytes()))
 }
 
@@ -186,9 +199,25 @@ mod tests {
 
     #[test]
     fn the_session_is_found_among_other_cookies() {
-        let cookies = headers(&[(COOKIE, "a=b; trustplane_session=abc; c=d")]);
-        assert_eq!(session(&cookies), Some(Hash::of(b"abc")));
-        assert_eq!(session(&headers(&[(COOKIE, "trustplane_session2=abc")])), None);
+        let cookies = "a=b; trustplane_hub_8480=abc; trustplane_hub_9000=def; c=d";
+        let at = |host| session(&headers(&[(HOST, host), (COOKIE, cookies)]));
+        assert_eq!(at("localhost:8480"), Some(Hash::of(b"abc")));
+        assert_eq!(at("[::1]:9000"), Some(Hash::of(b"def")));
+        assert_eq!(at("localhost:848"), None);
+        assert_eq!(at("localhost"), None);
         assert_eq!(session(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn cookie_has_the_port_of_the_host_in_its_name() {
+        for (host, name) in [
+            ("localhost:8480", "trustplane_hub_8480"),
+            ("127.0.0.1:08480", "trustplane_hub_8480"),
+            ("[::1]:9000", "trustplane_hub_9000"),
+            ("localhost", "trustplane_hub_80"),
+            ("[::1]", "trustplane_hub_80"),
+        ] {
+            assert_eq!(cookie_name(&headers(&[(HOST, host)])), name, "{host}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::Deserialize;
 use trustplane_inventory_console as files;
 
-use super::guard::{COOKIE_NAME, session};
+use super::guard::{cookie_name, session};
 use super::tagged;
 use super::types::Health;
 use crate::app::App;
@@ -41,6 +41,7 @@ pub async fn health() -> axum::Json<Health> {
 /// Uses up a link: sets the cookie of a session and goes to the console.
 pub async fn sign_in(
     State(app): State<Arc<App>>,
+    headers: HeaderMap,
     Query(parameters): Query<SignInParameters>,
 ) -> Result<Response, ApiError> {
     let token = parameters.token.unwrap_or_default();
@@ -55,7 +56,11 @@ pub async fn sign_in(
         return Ok(response);
     };
     tracing::info!("a person signed in");
-    Ok(go_home(&cookie(session.expose(), SESSION_LIFE / SECOND)))
+    Ok(go_home(&cookie(
+        &headers,
+        session.expose(),
+        SESSION_LIFE / SECOND,
+    )))
 }
 
 /// Ends the session.
@@ -66,13 +71,14 @@ pub async fn sign_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Result
         identity::sign_out(&app.writer, session).await?;
     }
     let mut response = StatusCode::NO_CONTENT.into_response();
-    set_cookie(&mut response, &cookie("", 0));
+    set_cookie(&mut response, &cookie(&headers, "", 0));
     Ok(response)
 }
 
 /// Not `Secure`: the listener is on loopback and speaks plain HTTP.
-fn cookie(value: &str, seconds: i64) -> String {
-    format!("{COOKIE_NAME}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
+fn cookie(headers: &HeaderMap, value: &str, seconds: i64) -> String {
+    let name = cookie_name(headers);
+    format!("{name}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
 }
 
 fn set_cookie(response: &mut Response, cookie: &str) {

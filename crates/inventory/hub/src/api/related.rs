@@ -12,7 +12,7 @@ use super::tagged;
 use super::types::{ObjectSummary, RelatedGroup, RelatedList};
 use crate::app::App;
 use crate::error::{ApiError, ErrorBody};
-use crate::related::{By, Find, finds};
+use crate::related::{Lookup, RelationQuery, finds};
 use crate::store::StoreError;
 use crate::store::objects::{Filter, ObjectRow, Page, Sort, all_of, list as rows, named, object};
 
@@ -57,13 +57,13 @@ pub async fn list(
     Ok(tagged::json(&headers, &RelatedList { groups }))
 }
 
-async fn look(app: &App, cluster: i64, find: &Find) -> Result<Vec<ObjectRow>, StoreError> {
+async fn look(app: &App, cluster: i64, find: &RelationQuery) -> Result<Vec<ObjectRow>, StoreError> {
     let (readers, kind) = (&app.readers, find.kind.name());
     match &find.by {
-        By::Names(names) if names.is_empty() => Ok(Vec::new()),
-        By::Names(names) => named(readers, cluster, kind, &find.namespace, names).await,
-        By::Uid(uid) => Ok(object(readers, cluster, uid).await?.into_iter().collect()),
-        By::Link(link) => {
+        Lookup::Names(names) if names.is_empty() => Ok(Vec::new()),
+        Lookup::Names(names) => named(readers, cluster, kind, &find.namespace, names).await,
+        Lookup::Uid(uid) => Ok(object(readers, cluster, uid).await?.into_iter().collect()),
+        Lookup::Link(link) => {
             let filter = Filter {
                 cluster: Some(cluster),
                 kind: Some(kind.to_owned()),
@@ -78,7 +78,7 @@ async fn look(app: &App, cluster: i64, find: &Find) -> Result<Vec<ObjectRow>, St
             };
             rows(readers, &filter, &page).await
         }
-        By::Test(_) => {
+        Lookup::Match(_) => {
             let mut candidates = all_of(readers, cluster, kind, &find.namespace, LOOKED_AT).await?;
             candidates.retain(|row| {
                 let object: Value = serde_json::from_str(&row.object).unwrap_or_default();

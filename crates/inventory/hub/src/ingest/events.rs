@@ -8,10 +8,10 @@ use crate::agent::AgentError;
 use crate::app::App;
 use crate::record::{self, MAX_DEPTH, ObjectIdentity, Reason, Record, Rejection};
 use crate::store::apply::{Applied, apply};
-use crate::store::contact::{Pin, Told, meet};
+use crate::store::contact::{ClusterReport, Pin, record_contact};
 use crate::store::identity::Agent;
-use crate::store::merge::{Gone, Op};
-use crate::store::writer::Ledger;
+use crate::store::merge::{Deletion, Op};
+use crate::store::writer::WriteTransaction;
 
 /// The longest word for what happened.
 const MAX_TYPE: usize = 32;
@@ -22,11 +22,11 @@ pub async fn take(app: &App, agent: &Agent, body: &[u8]) -> Result<Acknowledged,
     let cluster = agent.cluster;
     let applied = app
         .writer
-        .run(move |ledger: &mut Ledger| {
+        .run(move |transaction: &mut WriteTransaction| {
             Box::pin(async move {
-                match meet(ledger, cluster, &uid, &Told::default()).await? {
+                match record_contact(transaction, cluster, &uid, &ClusterReport::default()).await? {
                     Pin::Other => Ok(None),
-                    Pin::Same => Ok(Some(apply(ledger, cluster, vec![op]).await?)),
+                    Pin::Same => Ok(Some(apply(transaction, cluster, vec![op]).await?)),
                 }
             })
         })
@@ -52,7 +52,7 @@ fn read(body: &[u8]) -> Result<(String, Op), Rejection> {
             namespace,
             name,
         } = identity;
-        let gone = Gone {
+        let gone = Deletion {
             uid,
             kind,
             namespace,

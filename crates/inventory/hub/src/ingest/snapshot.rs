@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use trustplane_inventory_core::InventoryKind;
 
 use super::body::BodyReader;
+use super::pieces::{PieceReader, Progress};
 use super::splitter::{Piece, SplitError, Splitter, Want};
 use super::{Acknowledged, MAX_CLUSTER_NAME, MAX_WORD};
 use crate::agent::AgentError;
@@ -14,11 +15,12 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::record::{self, ObjectIdentity, Reason, Record, Rejection};
 use crate::store::apply::apply;
-use crate::store::contact::{Pin, Told, meet};
+use crate::store::contact::{ClusterReport, Pin, record_contact};
 use crate::store::identity::Agent;
 use crate::store::merge::Op;
 use crate::store::sweep::{Ticket, sweep};
-use crate::store::writer::{Ledger, Writer};
+use crate::store::writer::{WriteTransaction, Writer};
+use crate::time::{Millis, SECOND};
 
 /// How many objects are written together.
 const BATCH_OBJECTS: usize = 512;
@@ -26,13 +28,17 @@ const BATCH_OBJECTS: usize = 512;
 const BATCH_BYTES: usize = 1024 * 1024;
 /// How many bytes of objects are held until the uid of the cluster is known. Agents write it first; JSON knows no order.
 const HELD_BYTES: usize = 8 * 1024 * 1024;
-/// How many objects a snapshot may have. The hub remembers the uids of all of them while it arrives.
+/// What an object in memory counts besides its projection: its names, and the memory that holds them.
+const OBJECT_COST: usize = 512;
+/// How many objects a snapshot may have; elements that are `null` count too. The hub remembers the uids of all of them while it arrives.
 pub const MAX_OBJECTS: usize = 2_000_000;
+/// How often the hub notes, while a snapshot arrives, that it hears of the cluster.
+const CONTACT_EVERY: Millis = 30 * SECOND;
 
 /// Takes a snapshot.
-pub async fn take(app: &App, agent: &Agent, mut body: BodyReader) -> Result<Acknowledged, AgentError> {
+pub async fn take(app: &App, agent: &Agent, body: BodyReader) -> Result<Acknowledged, AgentError> {
     let begun = Instant::now();
-    let acknowledged = Intake::new(app, agent.cluster).read(&mut body).await?;
+    let acknowledged = Intake::new(app, agent.cluster).read(body).await?;
     app.metrics.snapshot(begun.elapsed());
     Ok(acknowledged)
 }
@@ -53,7 +59,7 @@ struct Intake<'a> {
     writer: Writer,
     cluster: i64,
     uid: Option<String>,
-    told: Told,
+    report: ClusterReport,
     ticket: Option<Ticket>,
     /// The array that is being read.
     kind: Option<InventoryKind>,
@@ -61,8 +67,12 @@ struct Intake<'a> {
     complete: BTreeSet<String>,
     batch: Vec<Op>,
     batch_bytes: usize,
+    /// Elements of arrays, `null` included.
+    elements: usize,
     objects: usize,
     changed: usize,
+    /// When the hub last noted that it hears of the cluster.
+    contact: Millis,
 }
 
 impl<'a> Intake<'a> {
@@ -72,28 +82,48 @@ impl<'a> Intake<'a> {
             writer: app.writer.clone(),
             cluster,
             uid: None,
-            told: Told::default(),
+            report: ClusterReport::default(),
             ticket: None,
             kind: None,
             complete: BTreeSet::new(),
             batch: Vec::new(),
             batch_bytes: 0,
+            elements: 0,
             objects: 0,
             changed: 0,
+            contact: app.now(),
         }
     }
 
-    async fn read(mut self, body: &mut BodyReader) -> Result<Acknowledged, AgentError> {
-        let mut splitter = Splitter::new(want, self.app.limits.object_bytes());
-        let mut found = Vec::new();
-        while let Some(bytes) = body.next().await? {
-            splitter.push(&bytes, &mut found)?;
-            for piece in found.drain(..) {
-                self.piece(piece).await?;
+    async fn read(mut self, body: BodyReader) -> Result<Acknowledged, AgentError> {
+        let splitter = Splitter::new(want, self.app.limits.object_bytes());
+        let mut pieces = PieceReader::new(body, splitter);
+        loop {
+            match pieces.next().await? {
+                Progress::Piece(piece) => self.piece(piece).await?,
+                Progress::Bytes => {}
+                Progress::End => return self.finish().await,
             }
+            self.keep_contact().await?;
         }
-        splitter.finish()?;
-        self.finish().await
+    }
+
+    /// Notes that the hub hears of the cluster: a snapshot may take longer than the time after which a cluster counts as stale.
+    async fn keep_contact(&mut self) -> Result<(), AgentError> {
+        let now = self.app.now();
+        let Some(uid) = self.uid.clone().filter(|_| now - self.contact >= CONTACT_EVERY) else {
+            return Ok(());
+        };
+        self.contact = now;
+        let cluster = self.cluster;
+        self.writer
+            .run(move |transaction: &mut WriteTransaction| {
+                Box::pin(async move {
+                    record_contact(transaction, cluster, &uid, &ClusterReport::default()).await
+                })
+            })
+            .await?;
+        Ok(())
     }
 
     async fn piece(&mut self, piece: Piece) -> Result<(), AgentError> {
@@ -134,11 +164,11 @@ impl<'a> Intake<'a> {
                     self.begin(uid).await?;
                 }
             }
-            "cluster_name" => self.told.cluster_name = text(MAX_CLUSTER_NAME)?,
-            "kubernetes_version" => self.told.kubernetes_version = text(MAX_WORD)?,
-            "platform" => self.told.platform = text(MAX_WORD)?,
-            "region" => self.told.region = text(MAX_WORD)?,
-            _ => self.told.agent_version = text(MAX_WORD)?,
+            "cluster_name" => self.report.cluster_name = text(MAX_CLUSTER_NAME)?,
+            "kubernetes_version" => self.report.kubernetes_version = text(MAX_WORD)?,
+            "platform" => self.report.platform = text(MAX_WORD)?,
+            "region" => self.report.region = text(MAX_WORD)?,
+            _ => self.report.agent_version = text(MAX_WORD)?,
         }
         Ok(())
     }
@@ -150,11 +180,11 @@ impl<'a> Intake<'a> {
         let (cluster, met) = (self.cluster, uid.clone());
         let ticket = self
             .writer
-            .run(move |ledger: &mut Ledger| {
+            .run(move |transaction: &mut WriteTransaction| {
                 Box::pin(async move {
-                    match meet(ledger, cluster, &met, &Told::default()).await? {
+                    match record_contact(transaction, cluster, &met, &ClusterReport::default()).await? {
                         Pin::Other => Ok(None),
-                        Pin::Same => Ok(Some(ledger.snapshots.begin(cluster))),
+                        Pin::Same => Ok(Some(transaction.snapshots.begin(cluster))),
                     }
                 })
             })
@@ -165,18 +195,20 @@ impl<'a> Intake<'a> {
     }
 
     async fn element(&mut self, index: usize, value: Value) -> Result<(), AgentError> {
+        self.elements += 1;
+        let most = self.app.limits.snapshot_objects;
+        if self.elements > most {
+            let message = format!("body: must have at most {most} objects, null ones included");
+            return Err(ApiError::too_large(message).into());
+        }
         let Some(kind) = self.kind.filter(|_| !value.is_null()) else {
             return Ok(());
         };
         self.objects += 1;
-        if self.objects > MAX_OBJECTS {
-            let message = format!("body: must have at most {MAX_OBJECTS} objects");
-            return Err(ApiError::too_large(message).into());
-        }
-        let place = || format!("{}[{index}]", kind.array());
-        let identity = ObjectIdentity::read(kind.name(), &value).map_err(|fault| fault.within(&place()))?;
-        let record = Record::read(identity, value).map_err(|fault| fault.within(&place()))?;
-        self.batch_bytes += record.object.len();
+        let element = || format!("{}[{index}]", kind.array());
+        let identity = ObjectIdentity::read(kind.name(), &value).map_err(|fault| fault.within(&element()))?;
+        let record = Record::read(identity, value).map_err(|fault| fault.within(&element()))?;
+        self.batch_bytes += record.object.len() + OBJECT_COST;
         self.batch.push(Op::Upsert(record));
         if self.ticket.is_none() && self.batch_bytes > HELD_BYTES {
             let rule = "required before so many objects";
@@ -198,12 +230,12 @@ impl<'a> Intake<'a> {
         let cluster = self.cluster;
         let applied = self
             .writer
-            .run(move |ledger: &mut Ledger| {
+            .run(move |transaction: &mut WriteTransaction| {
                 Box::pin(async move {
-                    if !ledger.snapshots.is_open(&ticket) {
+                    if !transaction.snapshots.is_open(&ticket) {
                         return Ok(None);
                     }
-                    Ok(Some(apply(ledger, cluster, ops).await?))
+                    Ok(Some(apply(transaction, cluster, ops).await?))
                 })
             })
             .await?
@@ -219,14 +251,14 @@ impl<'a> Intake<'a> {
         let (Some(ticket), Some(uid)) = (self.ticket, self.uid) else {
             return Err(Rejection::new("cluster_uid", "required", Reason::Missing).into());
         };
-        let (cluster, told, kinds) = (self.cluster, self.told, self.complete);
+        let (cluster, report, kinds) = (self.cluster, self.report, self.complete);
         let swept = self
             .writer
-            .run(move |ledger: &mut Ledger| {
+            .run(move |transaction: &mut WriteTransaction| {
                 Box::pin(async move {
                     // The pinned uid was checked at the beginning, and never changes.
-                    meet(ledger, cluster, &uid, &told).await?;
-                    sweep(ledger, &ticket, &kinds).await
+                    record_contact(transaction, cluster, &uid, &report).await?;
+                    sweep(transaction, &ticket, &kinds).await
                 })
             })
             .await?

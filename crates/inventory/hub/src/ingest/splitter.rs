@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+
 use serde_json::Value;
 
 use crate::record::{MAX_DEPTH, Reason, Rejection};
@@ -74,7 +76,7 @@ fn malformed(rule: &str) -> SplitError {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ParserState {
     Start,
     KeyOrEnd,
     Key,
@@ -111,7 +113,7 @@ enum Scan {
 pub struct Splitter<W> {
     want: W,
     max_element: usize,
-    place: Place,
+    state: ParserState,
     key: String,
     wanted: Want,
     index: usize,
@@ -124,7 +126,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
         Self {
             want,
             max_element,
-            place: Place::Start,
+            state: ParserState::Start,
             key: String::new(),
             wanted: Want::Nothing,
             index: 0,
@@ -133,7 +135,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
     }
 
     /// Reads the next bytes.
-    pub fn push(&mut self, bytes: &[u8], found: &mut Vec<Piece>) -> Result<(), SplitError> {
+    pub fn push(&mut self, bytes: &[u8], found: &mut VecDeque<Piece>) -> Result<(), SplitError> {
         for byte in bytes {
             self.step(*byte, found)?;
         }
@@ -142,51 +144,53 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
 
     /// Whether the body was complete.
     pub fn finish(&self) -> Result<(), SplitError> {
-        if self.place == Place::Done {
+        if self.state == ParserState::Done {
             Ok(())
         } else {
             Err(malformed("ends before its JSON is complete"))
         }
     }
 
-    fn step(&mut self, byte: u8, found: &mut Vec<Piece>) -> Result<(), SplitError> {
-        match self.place {
-            Place::InKey { escaped } => return self.step_key(byte, escaped),
-            Place::InValue { element, scan } => return self.step_value(byte, element, scan, found),
+    fn step(&mut self, byte: u8, found: &mut VecDeque<Piece>) -> Result<(), SplitError> {
+        match self.state {
+            ParserState::InKey { escaped } => return self.step_key(byte, escaped),
+            ParserState::InValue { element, scan } => return self.step_value(byte, element, scan, found),
             _ => {}
         }
         if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
             return Ok(());
         }
-        self.place = match (self.place, byte) {
-            (Place::Start, b'{') => Place::KeyOrEnd,
-            (Place::Start, _) => return Err(malformed("must be a JSON object")),
-            (Place::KeyOrEnd | Place::Key, b'"') => {
+        self.state = match (self.state, byte) {
+            (ParserState::Start, b'{') => ParserState::KeyOrEnd,
+            (ParserState::Start, _) => return Err(malformed("must be a JSON object")),
+            (ParserState::KeyOrEnd | ParserState::Key, b'"') => {
                 self.held.clear();
-                Place::InKey { escaped: false }
+                ParserState::InKey { escaped: false }
             }
-            (Place::KeyOrEnd | Place::AfterValue, b'}') => Place::Done,
-            (Place::Colon, b':') => Place::Value,
-            (Place::Value, b'[') if self.wanted == Want::Elements => {
+            (ParserState::KeyOrEnd | ParserState::AfterValue, b'}') => ParserState::Done,
+            (ParserState::Colon, b':') => ParserState::Value,
+            (ParserState::Value, b'[') if self.wanted == Want::Elements => {
                 self.index = 0;
-                found.push(Piece::Begin {
+                found.push_back(Piece::Begin {
                     key: self.key.clone(),
                 });
-                Place::ElementOrEnd
+                ParserState::ElementOrEnd
             }
             // Null is what Go makes of a list that is not there.
-            (Place::Value, _) if self.wanted == Want::Elements && byte != b'n' => {
+            (ParserState::Value, _) if self.wanted == Want::Elements && byte != b'n' => {
                 return Err(Rejection::new(&self.key, "must be an array", Reason::Malformed).into());
             }
-            (Place::Value, _) => return self.begin_value(byte, false, found),
-            (Place::ElementOrEnd | Place::AfterElement, b']') => {
-                found.push(Piece::End);
-                Place::AfterValue
+            (ParserState::Value, _) => return self.begin_value(byte, false, found),
+            (ParserState::ElementOrEnd | ParserState::AfterElement, b']') => {
+                found.push_back(Piece::End);
+                ParserState::AfterValue
             }
-            (Place::ElementOrEnd | Place::Element, _) => return self.begin_value(byte, true, found),
-            (Place::AfterElement, b',') => Place::Element,
-            (Place::AfterValue, b',') => Place::Key,
-            (Place::Done, _) => return Err(malformed("goes on after its JSON is complete")),
+            (ParserState::ElementOrEnd | ParserState::Element, _) => {
+                return self.begin_value(byte, true, found);
+            }
+            (ParserState::AfterElement, b',') => ParserState::Element,
+            (ParserState::AfterValue, b',') => ParserState::Key,
+            (ParserState::Done, _) => return Err(malformed("goes on after its JSON is complete")),
             _ => return Err(malformed("is not valid JSON")),
         };
         Ok(())
@@ -198,7 +202,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
             let key: Option<String> = text.and_then(|text| serde_json::from_str(&format!("\"{text}\"")).ok());
             self.key = key.ok_or_else(|| malformed("is not valid JSON"))?;
             self.wanted = (self.want)(&self.key);
-            self.place = Place::Colon;
+            self.state = ParserState::Colon;
             return Ok(());
         }
         if self.held.len() >= MAX_KEY {
@@ -206,13 +210,18 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
             return Err(Rejection::new("body", rule, Reason::Limit).into());
         }
         self.held.push(byte);
-        self.place = Place::InKey {
+        self.state = ParserState::InKey {
             escaped: byte == b'\\' && !escaped,
         };
         Ok(())
     }
 
-    fn begin_value(&mut self, byte: u8, element: bool, found: &mut Vec<Piece>) -> Result<(), SplitError> {
+    fn begin_value(
+        &mut self,
+        byte: u8,
+        element: bool,
+        found: &mut VecDeque<Piece>,
+    ) -> Result<(), SplitError> {
         self.held.clear();
         let scan = match byte {
             b'{' | b'[' | b'"' => Scan::Nested { depth: 0 },
@@ -227,7 +236,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
         byte: u8,
         element: bool,
         scan: Scan,
-        found: &mut Vec<Piece>,
+        found: &mut VecDeque<Piece>,
     ) -> Result<(), SplitError> {
         let next = match (scan, byte) {
             (Scan::Bare, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r') => {
@@ -258,7 +267,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
         match next {
             Some(scan) => {
                 self.check_depth(element, scan)?;
-                self.place = Place::InValue { element, scan };
+                self.state = ParserState::InValue { element, scan };
                 Ok(())
             }
             None => self.end_value(element, found),
@@ -292,11 +301,11 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
         Ok(())
     }
 
-    fn end_value(&mut self, element: bool, found: &mut Vec<Piece>) -> Result<(), SplitError> {
-        self.place = if element {
-            Place::AfterElement
+    fn end_value(&mut self, element: bool, found: &mut VecDeque<Piece>) -> Result<(), SplitError> {
+        self.state = if element {
+            ParserState::AfterElement
         } else {
-            Place::AfterValue
+            ParserState::AfterValue
         };
         if !element && self.wanted != Want::Value {
             return Ok(());
@@ -304,7 +313,7 @@ impl<W: Fn(&str) -> Want> Splitter<W> {
         let value = serde_json::from_slice(&self.held);
         let value =
             value.map_err(|_| Rejection::new(self.field(element), "is not valid JSON", Reason::Malformed))?;
-        found.push(if element {
+        found.push_back(if element {
             let index = self.index;
             self.index += 1;
             Piece::Element { index, value }

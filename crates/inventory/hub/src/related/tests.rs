@@ -2,18 +2,18 @@ use serde_json::json;
 
 use super::*;
 
-fn found(kind: &str, object: Value) -> Vec<Find> {
+fn found(kind: &str, object: Value) -> Vec<RelationQuery> {
     finds(kind, "shop", "web", &object)
 }
 
-fn relations(finds: &[Find]) -> Vec<(&'static str, &'static str)> {
+fn relations(finds: &[RelationQuery]) -> Vec<(&'static str, &'static str)> {
     finds
         .iter()
         .map(|find| (find.relation, find.kind.name()))
         .collect()
 }
 
-fn by_relation<'a>(finds: &'a [Find], relation: &str, kind: Kind) -> &'a Find {
+fn by_relation<'a>(finds: &'a [RelationQuery], relation: &str, kind: Kind) -> &'a RelationQuery {
     finds
         .iter()
         .find(|find| find.relation == relation && find.kind == kind)
@@ -29,7 +29,7 @@ fn a_pod_finds_what_it_uses_and_what_selects_it() {
     let finds = found("Pod", pod);
     assert_eq!(by_relation(&finds, "Runs on", Kind::Node).namespace, "");
     let conf = by_relation(&finds, "Mounts", Kind::ConfigMap);
-    assert_eq!(conf.by, By::Names(vec!["conf".to_owned()]));
+    assert_eq!(conf.by, Lookup::Names(vec!["conf".to_owned()]));
     assert_eq!(conf.namespace, "shop");
     by_relation(&finds, "Mounts", Kind::PersistentVolumeClaim);
     let service = by_relation(&finds, "Served by", Kind::Service);
@@ -53,7 +53,7 @@ fn a_pod_of_a_job_finds_it() {
     let finds = found("Pod", json!({"labels": {"job-name": "backup-1"}}));
     assert_eq!(
         by_relation(&finds, "Created by", Kind::Job).by,
-        By::Names(vec!["backup-1".to_owned()])
+        Lookup::Names(vec!["backup-1".to_owned()])
     );
 }
 
@@ -67,7 +67,7 @@ fn workloads_find_their_pods_by_selector() {
         assert!(!pods.keeps(&json!({})), "{kind}");
     }
     let none = found("Service", json!({}));
-    assert_eq!(by_relation(&none, "Pods", Kind::Pod).by, By::Names(vec![]));
+    assert_eq!(by_relation(&none, "Pods", Kind::Pod).by, Lookup::Names(vec![]));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn jobs_and_cron_jobs_find_each_other() {
     let job = found("Job", json!({"owner_ref": "nightly"}));
     assert_eq!(
         by_relation(&job, "Created by", Kind::CronJob).by,
-        By::Names(vec!["nightly".to_owned()])
+        Lookup::Names(vec!["nightly".to_owned()])
     );
     let cron_job = found("CronJob", json!({}));
     let jobs = by_relation(&cron_job, "Jobs", Kind::Job);
@@ -88,18 +88,18 @@ fn an_ingress_finds_services_and_secrets() {
     let ingress = json!({"rules": [{"paths": [{"service_name": "a"}, {"service_name": "b"}]}, {"paths": [{"service_name": "a"}]}],
         "tls": [{"secret_name": "cert"}]});
     let finds = found("Ingress", ingress.clone());
-    let services = By::Names(vec!["a".to_owned(), "b".to_owned()]);
+    let services = Lookup::Names(vec!["a".to_owned(), "b".to_owned()]);
     assert_eq!(by_relation(&finds, "Routes to", Kind::Service).by, services);
     assert_eq!(
         by_relation(&finds, "Certificates", Kind::Secret).by,
-        By::Names(vec!["cert".to_owned()])
+        Lookup::Names(vec!["cert".to_owned()])
     );
     let service = finds_of_service("a");
     assert!(service.keeps(&ingress));
     assert!(!finds_of_service("c").keeps(&ingress));
 }
 
-fn finds_of_service(name: &str) -> Find {
+fn finds_of_service(name: &str) -> RelationQuery {
     let finds = finds("Service", "shop", name, &json!({}));
     by_relation(&finds, "Routed by", Kind::Ingress).clone()
 }
@@ -141,9 +141,9 @@ fn bindings_find_role_and_service_accounts() {
 
 #[test]
 fn nodes_events_and_namespaces_have_their_rules() {
-    assert_eq!(found("Node", json!({}))[0].by, By::Link("web".to_owned()));
+    assert_eq!(found("Node", json!({}))[0].by, Lookup::Link("web".to_owned()));
     let event = json!({"involved_object": {"kind": "Pod", "uid": "u"}});
-    assert_eq!(found("Event", event)[0].by, By::Uid("u".to_owned()));
+    assert_eq!(found("Event", event)[0].by, Lookup::Uid("u".to_owned()));
     assert_eq!(relations(&found("Event", json!({}))), []);
     assert_eq!(relations(&found("Namespace", json!({}))), []);
     assert_eq!(relations(&found("Widget", json!({}))), []);

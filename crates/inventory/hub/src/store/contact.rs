@@ -3,7 +3,7 @@
 use sqlx::Row;
 
 use super::StoreError;
-use super::writer::Ledger;
+use super::writer::WriteTransaction;
 use crate::state::{ClusterState, Contact, HEARTBEATS_KEPT, heartbeat_interval, judge};
 use crate::time::{MINUTE, Millis};
 
@@ -15,7 +15,7 @@ pub const ACTIVITY_MINUTES: usize = 30;
 /// Whether a request is about the cluster that its client is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pin {
-    /// It is.
+    /// The request is about that cluster, or the first of its client.
     Same,
     /// The client is bound to another cluster; an alert was written.
     Other,
@@ -23,8 +23,8 @@ pub enum Pin {
 
 /// What a request says of its cluster besides its uid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
-    /// It is a heartbeat.
+pub struct ClusterReport {
+    /// Whether the request is a heartbeat.
     pub heartbeat: bool,
     /// The name of the cluster.
     pub cluster_name: Option<String>,
@@ -39,23 +39,28 @@ pub struct Told {
 }
 
 /// Notes a request of an agent: pins the uid at the first contact, and remembers when the cluster was heard of.
-pub async fn meet(ledger: &mut Ledger, cluster: i64, uid: &str, told: &Told) -> Result<Pin, StoreError> {
+pub async fn record_contact(
+    transaction: &mut WriteTransaction,
+    cluster: i64,
+    uid: &str,
+    report: &ClusterReport,
+) -> Result<Pin, StoreError> {
     let row = sqlx::query(
         "SELECT uid, created, last_contact, connected_since, heartbeats FROM clusters WHERE id = ?1",
     )
     .bind(cluster)
-    .fetch_one(&mut ledger.connection)
+    .fetch_one(&mut transaction.connection)
     .await?;
     let pinned: Option<String> = row.try_get(0)?;
     if pinned.as_deref().is_some_and(|pinned| pinned != uid) {
         let text = format!(
             "refused: the agent reported another cluster ({uid}) than the one that its client is bound to"
         );
-        alert(ledger, cluster, &text).await?;
+        alert(transaction, cluster, &text).await?;
         return Ok(Pin::Other);
     }
     if pinned.is_none() {
-        warn_of_twins(ledger, cluster, uid).await?;
+        warn_of_twins(transaction, cluster, uid).await?;
     }
     let mut heartbeats: Vec<Millis> = serde_json::from_str(row.try_get(4)?).unwrap_or_default();
     let contact = Contact {
@@ -64,31 +69,31 @@ pub async fn meet(ledger: &mut Ledger, cluster: i64, uid: &str, told: &Told) -> 
         connected_since: row.try_get(3)?,
         heartbeat: heartbeat_interval(&heartbeats),
     };
-    let (before, since) = judge(contact, ledger.now);
+    let (before, since) = judge(contact, transaction.now);
     let since = if before == ClusterState::Connected {
         since
     } else {
-        ledger.now
+        transaction.now
     };
     if before != ClusterState::Connected {
-        ledger.cluster_changed(cluster);
+        transaction.cluster_changed(cluster);
     }
-    if told.heartbeat {
-        heartbeats.push(ledger.now);
+    if report.heartbeat {
+        heartbeats.push(transaction.now);
         let surplus = heartbeats.len().saturating_sub(HEARTBEATS_KEPT);
         heartbeats.drain(..surplus);
     }
-    write(ledger, cluster, uid, since, &heartbeats, told).await?;
+    write(transaction, cluster, uid, since, &heartbeats, report).await?;
     Ok(Pin::Same)
 }
 
 async fn write(
-    ledger: &mut Ledger,
+    transaction: &mut WriteTransaction,
     cluster: i64,
     uid: &str,
     since: Millis,
     heartbeats: &[Millis],
-    told: &Told,
+    report: &ClusterReport,
 ) -> Result<(), StoreError> {
     let heartbeats = serde_json::to_string(heartbeats).unwrap_or_default();
     sqlx::query(
@@ -99,46 +104,50 @@ async fn write(
     )
     .bind(cluster)
     .bind(uid)
-    .bind(ledger.now)
+    .bind(transaction.now)
     .bind(since)
     .bind(heartbeats)
-    .bind(&told.cluster_name)
-    .bind(&told.kubernetes_version)
-    .bind(&told.platform)
-    .bind(&told.region)
-    .bind(&told.agent_version)
-    .execute(&mut ledger.connection)
+    .bind(&report.cluster_name)
+    .bind(&report.kubernetes_version)
+    .bind(&report.platform)
+    .bind(&report.region)
+    .bind(&report.agent_version)
+    .execute(&mut transaction.connection)
     .await?;
     Ok(())
 }
 
 /// Two clients for one cluster are two entries with the same objects. That is permitted, and people should know.
-async fn warn_of_twins(ledger: &mut Ledger, cluster: i64, uid: &str) -> Result<(), StoreError> {
+async fn warn_of_twins(
+    transaction: &mut WriteTransaction,
+    cluster: i64,
+    uid: &str,
+) -> Result<(), StoreError> {
     let twin: Option<String> =
         sqlx::query_scalar("SELECT name FROM clusters WHERE uid = ?1 AND id <> ?2 LIMIT 1")
             .bind(uid)
             .bind(cluster)
-            .fetch_optional(&mut ledger.connection)
+            .fetch_optional(&mut transaction.connection)
             .await?;
     match twin {
         Some(twin) => {
             let text = format!("another client reports the same cluster under the name {twin}");
-            alert(ledger, cluster, &text).await
+            alert(transaction, cluster, &text).await
         }
         None => Ok(()),
     }
 }
 
 /// Writes an alert, or renews the time of the same one.
-pub async fn alert(ledger: &mut Ledger, cluster: i64, text: &str) -> Result<(), StoreError> {
+pub async fn alert(transaction: &mut WriteTransaction, cluster: i64, text: &str) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO alerts (cluster, text, at) VALUES (?1, ?2, ?3) \
          ON CONFLICT (cluster, text) DO UPDATE SET at = excluded.at",
     )
     .bind(cluster)
     .bind(text)
-    .bind(ledger.now)
-    .execute(&mut ledger.connection)
+    .bind(transaction.now)
+    .execute(&mut transaction.connection)
     .await?;
     sqlx::query(
         "DELETE FROM alerts WHERE cluster = ?1 AND text IN \
@@ -146,16 +155,16 @@ pub async fn alert(ledger: &mut Ledger, cluster: i64, text: &str) -> Result<(), 
     )
     .bind(cluster)
     .bind(ALERTS_KEPT)
-    .execute(&mut ledger.connection)
+    .execute(&mut transaction.connection)
     .await?;
-    ledger.cluster_changed(cluster);
+    transaction.cluster_changed(cluster);
     Ok(())
 }
 
 /// Adds the changes of a transaction to those of this minute.
-pub async fn note_activity(ledger: &mut Ledger) -> Result<(), StoreError> {
-    let minute = ledger.now / MINUTE;
-    let changes: Vec<_> = ledger
+pub async fn note_activity(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
+    let minute = transaction.now / MINUTE;
+    let changes: Vec<_> = transaction
         .touched
         .iter()
         .filter(|(_, touched)| touched.changes > 0)
@@ -169,18 +178,18 @@ pub async fn note_activity(ledger: &mut Ledger) -> Result<(), StoreError> {
         .bind(cluster)
         .bind(minute)
         .bind(changes)
-        .execute(&mut ledger.connection)
+        .execute(&mut transaction.connection)
         .await?;
     }
     Ok(())
 }
 
 /// Removes the activity that nobody is shown any more.
-pub async fn forget_activity(ledger: &mut Ledger) -> Result<(), StoreError> {
+pub async fn forget_activity(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
     let kept = i64::try_from(ACTIVITY_MINUTES).unwrap_or(i64::MAX);
     sqlx::query("DELETE FROM activity WHERE minute < ?1")
-        .bind(ledger.now / MINUTE - kept)
-        .execute(&mut ledger.connection)
+        .bind(transaction.now / MINUTE - kept)
+        .execute(&mut transaction.connection)
         .await?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Who may speak to the hub: clients with their keys and tokens, and people with their sessions.
 
-use sqlx::{Row, SqliteConnection, SqlitePool};
+use sqlx::{Row, SqliteConnection};
 
-use super::StoreError;
-use super::writer::{Ledger, Writer};
+use super::writer::{WriteTransaction, Writer};
+use super::{IdentityReaders, StoreError};
 use crate::secret::{Hash, Token};
 use crate::time::{HOUR, MINUTE, Millis, SECOND};
 
@@ -34,10 +34,17 @@ pub struct Client {
     /// When it was added.
     #[serde(skip)]
     pub created: Millis,
-    /// The ids of its keys.
+    /// The ids of its keys, the newest first.
     pub keys: Vec<String>,
     /// Whether it is refused.
     pub disabled: bool,
+    /// The name of its cluster, once an agent has reported one.
+    pub cluster: Option<String>,
+    /// The uid of its cluster, once an agent has reported one.
+    pub cluster_uid: Option<String>,
+    /// The last request of its agent that was accepted.
+    #[serde(skip)]
+    pub last_contact: Option<Millis>,
 }
 
 /// A public key of a client.
@@ -87,18 +94,21 @@ pub async fn add_client(
             .execute(&mut *connection)
             .await?;
     let is_new = inserted.rows_affected() == 1;
-    let keys: i64 = sqlx::query_scalar("SELECT count(*) FROM client_keys WHERE client = ?1")
+    let row = sqlx::query("SELECT count(*), max(created) FROM client_keys WHERE client = ?1")
         .bind(id)
         .fetch_one(&mut *connection)
         .await?;
+    let (keys, newest): (i64, Option<Millis>) = (row.try_get(0)?, row.try_get(1)?);
     if usize::try_from(keys).unwrap_or(MAX_KEYS) >= MAX_KEYS {
         return Ok(Added::Full);
     }
+    // The key that was added last is the newest, also if the clock was set back.
+    let created = newest.map_or(now, |newest| now.max(newest + 1));
     sqlx::query("INSERT INTO client_keys (client, kid, point, created) VALUES (?1, ?2, ?3, ?4)")
         .bind(id)
         .bind(&key.kid)
         .bind(&key.point)
-        .bind(now)
+        .bind(created)
         .execute(&mut *connection)
         .await?;
     sqlx::query("INSERT INTO clusters (client, name, created) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
@@ -110,19 +120,64 @@ pub async fn add_client(
     Ok(if is_new { Added::New } else { Added::Key })
 }
 
+/// What [`retire_keys`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetiredKeys {
+    /// How many keys were removed.
+    pub removed: u64,
+    /// The id of the key that stays; `None` if the client had none.
+    pub kept: Option<String>,
+}
+
+/// Removes every key of a client but the newest; `None` if there is no such client. Tokens that were issued before stay good until they
+/// expire.
+pub async fn retire_keys(
+    connection: &mut SqliteConnection,
+    client: &str,
+) -> Result<Option<RetiredKeys>, StoreError> {
+    let known = sqlx::query("SELECT 1 FROM clients WHERE id = ?1")
+        .bind(client)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if known.is_none() {
+        return Ok(None);
+    }
+    let kept: Option<String> =
+        sqlx::query_scalar("SELECT kid FROM client_keys WHERE client = ?1 ORDER BY created DESC LIMIT 1")
+            .bind(client)
+            .fetch_optional(&mut *connection)
+            .await?;
+    let removed = sqlx::query("DELETE FROM client_keys WHERE client = ?1 AND kid <> ?2")
+        .bind(client)
+        .bind(&kept)
+        .execute(&mut *connection)
+        .await?;
+    Ok(Some(RetiredKeys {
+        removed: removed.rows_affected(),
+        kept,
+    }))
+}
+
 /// All clients, by name.
 pub async fn clients(connection: &mut SqliteConnection) -> Result<Vec<Client>, StoreError> {
     let rows = sqlx::query(
         "SELECT c.id, c.name, c.created, c.disabled, \
-         (SELECT json_group_array(kid) FROM client_keys k WHERE k.client = c.id) \
-         FROM clients c ORDER BY c.name, c.id",
+         (SELECT json_group_array(kid) FROM (SELECT kid FROM client_keys k WHERE k.client = c.id ORDER BY created DESC)), \
+         l.name, l.uid, l.last_contact \
+         FROM clients c LEFT JOIN clusters l ON l.client = c.id ORDER BY c.name, c.id",
     )
     .fetch_all(connection)
     .await?;
     rows.iter()
         .map(|row| {
             let keys: String = row.try_get(4)?;
+            let cluster_uid: Option<String> = row.try_get(6)?;
+            let cluster: Option<String> = row.try_get(5)?;
             Ok(Client {
+                // Before the first request the cluster has the name of the client.
+                cluster: cluster.filter(|_| cluster_uid.is_some()),
+                cluster_uid,
+                last_contact: row.try_get(7)?,
                 id: row.try_get(0)?,
                 name: row.try_get(1)?,
                 created: row.try_get(2)?,
@@ -134,13 +189,13 @@ pub async fn clients(connection: &mut SqliteConnection) -> Result<Vec<Client>, S
 }
 
 /// The keys of a client that may sign; none for a client that is unknown or disabled.
-pub async fn keys(readers: &SqlitePool, client: &str) -> Result<Vec<ClientKey>, StoreError> {
+pub async fn keys(readers: &IdentityReaders, client: &str) -> Result<Vec<ClientKey>, StoreError> {
     let rows = sqlx::query(
         "SELECT k.kid, k.point FROM client_keys k JOIN clients c ON c.id = k.client \
          WHERE c.id = ?1 AND c.disabled = 0 ORDER BY k.created DESC",
     )
     .bind(client)
-    .fetch_all(readers)
+    .fetch_all(readers.pool())
     .await?;
     rows.iter()
         .map(|row| {
@@ -161,7 +216,7 @@ pub async fn issue_token(
     token: Hash,
 ) -> Result<bool, StoreError> {
     writer
-        .run(move |ledger: &mut Ledger| {
+        .run(move |transaction: &mut WriteTransaction| {
             Box::pin(async move {
                 let seen = sqlx::query(
                     "INSERT INTO jti_seen (client, jti, expires) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
@@ -169,7 +224,7 @@ pub async fn issue_token(
                 .bind(&client)
                 .bind(jti.as_bytes())
                 .bind(jti_expires)
-                .execute(&mut ledger.connection)
+                .execute(&mut transaction.connection)
                 .await?;
                 if seen.rows_affected() == 0 {
                     return Ok(false);
@@ -177,8 +232,8 @@ pub async fn issue_token(
                 sqlx::query("INSERT INTO tokens (hash, client, expires) VALUES (?1, ?2, ?3)")
                     .bind(token.as_bytes())
                     .bind(&client)
-                    .bind(ledger.now + TOKEN_LIFE)
-                    .execute(&mut ledger.connection)
+                    .bind(transaction.now + TOKEN_LIFE)
+                    .execute(&mut transaction.connection)
                     .await?;
                 Ok(true)
             })
@@ -196,14 +251,14 @@ pub struct Agent {
 }
 
 /// The agent that a token was issued to, if the token is still good.
-pub async fn agent(readers: &SqlitePool, token: Hash, now: Millis) -> Result<Option<Agent>, StoreError> {
+pub async fn agent(readers: &IdentityReaders, token: Hash, now: Millis) -> Result<Option<Agent>, StoreError> {
     let row = sqlx::query(
         "SELECT c.id, l.id FROM tokens t JOIN clients c ON c.id = t.client JOIN clusters l ON l.client = c.id \
          WHERE t.hash = ?1 AND t.expires > ?2 AND c.disabled = 0",
     )
     .bind(token.as_bytes())
     .bind(now)
-    .fetch_optional(readers)
+    .fetch_optional(readers.pool())
     .await?;
     row.map(|row| {
         Ok(Agent {
@@ -228,12 +283,12 @@ pub async fn add_sign_in(connection: &mut SqliteConnection, now: Millis) -> Resu
 /// Uses up a link to sign in; `None` if it is unknown, used or too old. The answer is the token of a new session.
 pub async fn sign_in(writer: &Writer, link: Hash) -> Result<Option<Token>, StoreError> {
     writer
-        .run(move |ledger: &mut Ledger| {
+        .run(move |transaction: &mut WriteTransaction| {
             Box::pin(async move {
                 let used = sqlx::query("DELETE FROM sign_in_tokens WHERE hash = ?1 AND expires > ?2")
                     .bind(link.as_bytes())
-                    .bind(ledger.now)
-                    .execute(&mut ledger.connection)
+                    .bind(transaction.now)
+                    .execute(&mut transaction.connection)
                     .await?;
                 if used.rows_affected() == 0 {
                     return Ok(None);
@@ -241,8 +296,8 @@ pub async fn sign_in(writer: &Writer, link: Hash) -> Result<Option<Token>, Store
                 let session = Token::random();
                 sqlx::query("INSERT INTO sessions (hash, expires) VALUES (?1, ?2)")
                     .bind(session.hash().as_bytes())
-                    .bind(ledger.now + SESSION_LIFE)
-                    .execute(&mut ledger.connection)
+                    .bind(transaction.now + SESSION_LIFE)
+                    .execute(&mut transaction.connection)
                     .await?;
                 Ok(Some(session))
             })
@@ -251,11 +306,11 @@ pub async fn sign_in(writer: &Writer, link: Hash) -> Result<Option<Token>, Store
 }
 
 /// Whether a session is good.
-pub async fn has_session(readers: &SqlitePool, session: Hash, now: Millis) -> Result<bool, StoreError> {
+pub async fn has_session(readers: &IdentityReaders, session: Hash, now: Millis) -> Result<bool, StoreError> {
     let found = sqlx::query("SELECT 1 FROM sessions WHERE hash = ?1 AND expires > ?2")
         .bind(session.as_bytes())
         .bind(now)
-        .fetch_optional(readers)
+        .fetch_optional(readers.pool())
         .await?;
     Ok(found.is_some())
 }
@@ -263,11 +318,11 @@ pub async fn has_session(readers: &SqlitePool, session: Hash, now: Millis) -> Re
 /// Ends a session.
 pub async fn sign_out(writer: &Writer, session: Hash) -> Result<(), StoreError> {
     writer
-        .run(move |ledger: &mut Ledger| {
+        .run(move |transaction: &mut WriteTransaction| {
             Box::pin(async move {
                 sqlx::query("DELETE FROM sessions WHERE hash = ?1")
                     .bind(session.as_bytes())
-                    .execute(&mut ledger.connection)
+                    .execute(&mut transaction.connection)
                     .await?;
                 Ok(())
             })
@@ -276,18 +331,18 @@ pub async fn sign_out(writer: &Writer, session: Hash) -> Result<(), StoreError> 
 }
 
 /// Removes what has expired.
-pub async fn forget_expired(ledger: &mut Ledger) -> Result<(), StoreError> {
+pub async fn forget_expired(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
     // An assertion is remembered a little longer than it could be used, so that no clock of ours decides.
-    let used = ledger.now - 10 * SECOND;
+    let used = transaction.now - 10 * SECOND;
     for (statement, before) in [
         ("DELETE FROM jti_seen WHERE expires < ?1", used),
-        ("DELETE FROM tokens WHERE expires < ?1", ledger.now),
-        ("DELETE FROM sign_in_tokens WHERE expires < ?1", ledger.now),
-        ("DELETE FROM sessions WHERE expires < ?1", ledger.now),
+        ("DELETE FROM tokens WHERE expires < ?1", transaction.now),
+        ("DELETE FROM sign_in_tokens WHERE expires < ?1", transaction.now),
+        ("DELETE FROM sessions WHERE expires < ?1", transaction.now),
     ] {
         sqlx::query(statement)
             .bind(before)
-            .execute(&mut ledger.connection)
+            .execute(&mut transaction.connection)
             .await?;
     }
     Ok(())

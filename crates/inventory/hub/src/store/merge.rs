@@ -5,11 +5,16 @@
 //! | nothing | it is written | a tombstone is written |
 //! | live, same content | nothing is written | it becomes a tombstone |
 //! | live, other content | it is written | it becomes a tombstone |
-//! | softly removed | it is written and live again | it becomes a tombstone |
+//! | swept | it is written and live again | it becomes a tombstone |
+//! | displaced | it is written; live again if its name is free | it becomes a tombstone |
 //! | tombstone | it is ignored: uids are never used twice | nothing |
 //!
-//! A name belongs to one live object. An object under the name of another live object closes that one softly, unless it is the older of
-//! the two by its creation; then it is late news, and is ignored. Of two equally old ones, the one that the hub did not know is the newer.
+//! A name belongs to one live object. Of two objects with one name, the one that was created later is live, and the other one is
+//! **displaced**. Of two that were created in the same second, the one that the hub did not know is live. Clocks of API servers differ, and
+//! changes of two objects overtake each other, so that this choice can be wrong: a displaced object is kept with its content, and becomes
+//! live as soon as its name is free.
+//!
+//! **Guarantees.** A displaced object has a live one of the same name beside it: no object is hidden for good.
 
 #[cfg(test)]
 mod tests;
@@ -24,13 +29,13 @@ use crate::time::Millis;
 pub enum Op {
     /// The object is like this.
     Upsert(Record),
-    /// The object is gone.
-    Delete(Gone),
+    /// The object is deletion.
+    Delete(Deletion),
 }
 
-/// An object that is gone.
+/// The report of an agent that an object was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gone {
+pub struct Deletion {
     /// Its uid.
     pub uid: String,
     /// Its kind.
@@ -46,19 +51,21 @@ impl Op {
     pub fn uid(&self) -> &str {
         match self {
             Self::Upsert(record) => &record.uid,
-            Self::Delete(gone) => &gone.uid,
+            Self::Delete(deletion) => &deletion.uid,
         }
     }
 }
 
-/// Whether an object is there.
+/// Whether an object is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It is.
+    /// The object is live.
     Live,
-    /// It was missing in a snapshot, or lost its name: it may come back.
-    Soft,
-    /// It was deleted, for good.
+    /// A complete snapshot did not name the object; later news bring it back.
+    Swept,
+    /// Another live object has its name; it comes back when that name is free.
+    Displaced,
+    /// An agent reported its deletion, which is final.
     Tombstone,
 }
 
@@ -68,18 +75,18 @@ pub struct Known {
     /// Its uid.
     pub uid: String,
     /// Its kind, namespace and name.
-    pub place: Place,
+    pub object_name: ObjectName,
     /// The digest of its content.
     pub digest: i64,
     /// When it was made, as Kubernetes says.
     pub created: Option<Millis>,
-    /// Whether it is there.
+    /// Whether it is shown.
     pub presence: Presence,
 }
 
 /// Kind, namespace and name: of live objects only one has them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct ObjectName {
     /// The kind.
     pub kind: String,
     /// The namespace; empty if the kind has none.
@@ -93,23 +100,26 @@ pub struct Place {
 pub struct Writes {
     /// Rows with their content. Those that are not live come first.
     pub put: Vec<(Record, Presence)>,
-    /// Rows that stay as they are, but are no longer there: softly removed, or tombstones.
+    /// Rows that keep their content and are no longer live.
     pub close: Vec<(String, Presence)>,
+    /// Rows that keep their content and are live again. Their names are free after everything else was written.
+    pub revive: Vec<String>,
     /// Tombstones of objects that the hub did not know.
-    pub bury: Vec<Gone>,
+    pub tombstones: Vec<Deletion>,
     /// The kind of each object that changed.
     pub changed: Vec<String>,
-    /// How many records were ignored because their object was deleted, or is not the newest of its name.
+    /// How many records change nothing that is shown, because their object was deleted or is displaced.
     pub ignored: usize,
 }
 
-/// Merges `ops`, in their order, into what is `known` of the uids and places that they name.
+/// Merges `ops`, in their order, into what is `known` of the uids and names that they name, and of displaced objects with the names of
+/// these.
 pub fn merge(known: Vec<Known>, ops: Vec<Op>) -> Writes {
     let mut merge = Merge::new(known);
     for op in ops {
         match op {
             Op::Upsert(record) => merge.upsert(record),
-            Op::Delete(gone) => merge.delete(gone),
+            Op::Delete(deletion) => merge.delete(deletion),
         }
     }
     merge.finish()
@@ -117,7 +127,7 @@ pub fn merge(known: Vec<Known>, ops: Vec<Op>) -> Writes {
 
 /// The state of one object while a batch is merged.
 struct Entry {
-    place: Place,
+    object_name: ObjectName,
     digest: i64,
     created: Option<Millis>,
     presence: Presence,
@@ -132,7 +142,7 @@ struct Entry {
 #[derive(Default)]
 struct Merge {
     entries: BTreeMap<String, Entry>,
-    live: HashMap<Place, String>,
+    live: HashMap<ObjectName, String>,
     changed: Vec<String>,
     ignored: usize,
 }
@@ -142,10 +152,10 @@ impl Merge {
         let mut merge = Self::default();
         for known in known {
             if known.presence == Presence::Live {
-                merge.live.insert(known.place.clone(), known.uid.clone());
+                merge.live.insert(known.object_name.clone(), known.uid.clone());
             }
             let entry = Entry {
-                place: known.place,
+                object_name: known.object_name,
                 digest: known.digest,
                 created: known.created,
                 presence: known.presence,
@@ -159,7 +169,7 @@ impl Merge {
     }
 
     fn upsert(&mut self, record: Record) {
-        let place = record.place();
+        let object_name = record.object_name();
         let known = self.entries.get(&record.uid);
         match known {
             Some(known) if known.presence == Presence::Tombstone => {
@@ -169,26 +179,30 @@ impl Merge {
             Some(known)
                 if known.presence == Presence::Live
                     && known.digest == record.digest
-                    && known.place == place =>
+                    && known.object_name == object_name =>
             {
                 return;
             }
             _ => {}
         }
         let was_known = known.is_some();
-        if let Some(holder) = self
-            .live
-            .get(&place)
-            .filter(|holder| **holder != record.uid)
-            .cloned()
-        {
-            if !self.is_newer(&record, was_known, &holder) {
-                self.ignored += 1;
-                return;
-            }
-            self.close(&holder, Presence::Soft);
+        let holder = self.live.get(&object_name);
+        let Some(holder) = holder.filter(|holder| **holder != record.uid).cloned() else {
+            return self.put(object_name, record, Presence::Live);
+        };
+        if self.is_newer(&record, was_known, &holder) {
+            self.close(&holder, Presence::Displaced);
+            return self.put(object_name, record, Presence::Live);
         }
-        self.put(place, record);
+        self.ignored += 1;
+        let same = known.is_some_and(|known| {
+            known.presence == Presence::Displaced
+                && known.digest == record.digest
+                && known.object_name == object_name
+        });
+        if !same {
+            self.put(object_name, record, Presence::Displaced);
+        }
     }
 
     /// Whether a record may take the name of the live object `holder`.
@@ -200,56 +214,82 @@ impl Merge {
         }
     }
 
-    fn put(&mut self, place: Place, record: Record) {
-        self.changed.push(record.kind.clone());
+    /// Takes the content of a record. A live record finds its name free.
+    fn put(&mut self, object_name: ObjectName, record: Record, presence: Presence) {
         let old = self.entries.get(&record.uid);
-        let stored = old.and_then(|entry| entry.stored);
-        // An object keeps its name for life; should an agent say otherwise, its old name is free again.
-        let renamed = old.is_some_and(|old| old.renamed || old.place != place);
-        if let Some(old) = old
-            && self.live.get(&old.place) == Some(&record.uid)
-        {
-            self.live.remove(&old.place);
+        let was_live = old.is_some_and(|old| old.presence == Presence::Live);
+        if was_live || presence == Presence::Live {
+            self.changed.push(record.kind.clone());
         }
-        self.live.insert(place.clone(), record.uid.clone());
+        let stored = old.and_then(|entry| entry.stored);
+        let old_name = old.map(|old| old.object_name.clone());
+        // An object keeps its name for life; should an agent say otherwise, its old name is free again.
+        let old_name = old_name.filter(|old| *old != object_name);
+        let renamed = old_name.is_some() || old.is_some_and(|old| old.renamed);
         let uid = record.uid.clone();
+        if presence == Presence::Live {
+            self.live.insert(object_name.clone(), uid.clone());
+        }
         let entry = Entry {
-            place,
+            object_name,
             digest: record.digest,
             created: record.created,
-            presence: Presence::Live,
+            presence,
             stored,
             content: Some(record),
             renamed,
         };
-        self.entries.insert(uid, entry);
+        self.entries.insert(uid.clone(), entry);
+        if let Some(old_name) = old_name
+            && self.live.get(&old_name) == Some(&uid)
+        {
+            self.free(&old_name);
+        }
     }
 
+    /// Makes an object not live. Its name is not given to another one: see [`free`](Self::free).
     fn close(&mut self, uid: &str, presence: Presence) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
         if entry.presence == Presence::Live {
-            self.changed.push(entry.place.kind.clone());
-            if self.live.get(&entry.place).is_some_and(|holder| holder == uid) {
-                self.live.remove(&entry.place);
-            }
+            self.changed.push(entry.object_name.kind.clone());
         }
         entry.presence = presence;
     }
 
-    fn delete(&mut self, gone: Gone) {
-        if self.entries.contains_key(&gone.uid) {
-            self.close(&gone.uid, Presence::Tombstone);
+    /// Gives a name that no live object has any more to the newest of the objects that are displaced.
+    fn free(&mut self, object_name: &ObjectName) {
+        self.live.remove(object_name);
+        let displaced = self
+            .entries
+            .iter_mut()
+            .filter(|(_, entry)| entry.presence == Presence::Displaced && entry.object_name == *object_name);
+        if let Some((uid, entry)) =
+            displaced.max_by_key(|(uid, entry)| (entry.created, uid.as_str().to_owned()))
+        {
+            entry.presence = Presence::Live;
+            self.changed.push(object_name.kind.clone());
+            self.live.insert(object_name.clone(), uid.clone());
+        }
+    }
+
+    fn delete(&mut self, deletion: Deletion) {
+        if let Some(known) = self.entries.get(&deletion.uid) {
+            let object_name = known.object_name.clone();
+            self.close(&deletion.uid, Presence::Tombstone);
+            if self.live.get(&object_name) == Some(&deletion.uid) {
+                self.free(&object_name);
+            }
             return;
         }
-        let place = Place {
-            kind: gone.kind,
-            namespace: gone.namespace,
-            name: gone.name,
+        let object_name = ObjectName {
+            kind: deletion.kind,
+            namespace: deletion.namespace,
+            name: deletion.name,
         };
         let entry = Entry {
-            place,
+            object_name,
             digest: 0,
             created: None,
             presence: Presence::Tombstone,
@@ -257,7 +297,7 @@ impl Merge {
             content: None,
             renamed: false,
         };
-        self.entries.insert(gone.uid, entry);
+        self.entries.insert(deletion.uid, entry);
     }
 
     fn finish(self) -> Writes {
@@ -269,19 +309,21 @@ impl Merge {
         for (uid, entry) in self.entries {
             match (entry.content, entry.stored) {
                 (Some(record), stored) => {
+                    // The index of live names is checked row by row: the old name must be free before another row takes it.
                     if entry.renamed && stored == Some(Presence::Live) {
-                        writes.close.push((uid, Presence::Soft));
+                        writes.close.push((uid, Presence::Swept));
                     }
                     writes.put.push((record, entry.presence));
                 }
-                (None, None) => writes.bury.push(Gone {
+                (None, None) => writes.tombstones.push(Deletion {
                     uid,
-                    kind: entry.place.kind,
-                    namespace: entry.place.namespace,
-                    name: entry.place.name,
+                    kind: entry.object_name.kind,
+                    namespace: entry.object_name.namespace,
+                    name: entry.object_name.name,
                 }),
-                (None, Some(stored)) if stored != entry.presence => writes.close.push((uid, entry.presence)),
-                (None, Some(_)) => {}
+                (None, Some(stored)) if stored == entry.presence => {}
+                (None, Some(_)) if entry.presence == Presence::Live => writes.revive.push(uid),
+                (None, Some(_)) => writes.close.push((uid, entry.presence)),
             }
         }
         // The index of live names is checked row by row: names must be free before they are taken.

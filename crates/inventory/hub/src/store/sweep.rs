@@ -1,8 +1,8 @@
 //! Snapshots under way: which objects they named, and what is removed at their end.
 //!
-//! A snapshot is applied batch by batch while it arrives, since each of its objects is true by itself. What it did not name is removed only
-//! after its whole body was read, and softly: the original's snapshots can lack objects. Objects that events name in the meantime are not
-//! removed either.
+//! A snapshot is applied batch by batch while it arrives, since each of its objects is true by itself. What it did not name is swept only
+//! after its whole body was read, and later news bring it back: the original's snapshots can lack objects. Objects that events name in the
+//! meantime are not swept either. A displaced object that the snapshot named becomes live if the object that had its name was swept.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -11,9 +11,9 @@ use futures::TryStreamExt;
 use sqlx::Row;
 
 use super::StoreError;
-use super::apply::{close, json};
+use super::apply::{close, json, revive};
 use super::merge::Presence;
-use super::writer::Ledger;
+use super::writer::WriteTransaction;
 use crate::secret::Hash;
 use crate::time::{DAY, Millis};
 
@@ -82,6 +82,11 @@ impl OpenSnapshots {
         open.named.extend(uids.map(mark));
     }
 
+    /// Forgets snapshots that were cut off, with the uids that they named.
+    pub fn forget_cut_off(&mut self) {
+        self.open.retain(|_, open| open.alive.strong_count() > 0);
+    }
+
     fn end(&mut self, ticket: &Ticket) {
         if self.is_open(ticket) {
             self.open.remove(&ticket.cluster);
@@ -97,43 +102,85 @@ fn mark(uid: &str) -> Mark {
     mark
 }
 
-/// Ends a complete snapshot: objects of these kinds that it did not name are removed softly. Gives how many there were; `None` if a newer
+/// Ends a complete snapshot: sweeps the objects of these kinds that it did not name. Gives how many objects changed; `None` if a newer
 /// snapshot has begun.
 pub async fn sweep(
-    ledger: &mut Ledger,
+    transaction: &mut WriteTransaction,
     ticket: &Ticket,
     kinds: &BTreeSet<String>,
 ) -> Result<Option<usize>, StoreError> {
-    if !ledger.snapshots.is_open(ticket) {
+    if !transaction.snapshots.is_open(ticket) {
         return Ok(None);
     }
     let cluster = ticket.cluster;
     let kinds: Vec<&String> = kinds.iter().collect();
-    let gone = unnamed(ledger, cluster, &json(&kinds)).await?;
-    for some in gone.chunks(ROWS) {
+    let kinds = json(&kinds);
+    let unnamed = unnamed(transaction, cluster, &kinds).await?;
+    for some in unnamed.chunks(ROWS) {
         let uids: Vec<&str> = some.iter().map(|(uid, _)| uid.as_str()).collect();
-        close(ledger, cluster, &json(&uids), Presence::Soft).await?;
+        close(transaction, cluster, &json(&uids), Presence::Swept).await?;
     }
-    for (_, kind) in &gone {
-        ledger.changed(cluster, kind);
+    let revived = settle_displaced(transaction, cluster, &kinds).await?;
+    for kind in unnamed.iter().map(|(_, kind)| kind).chain(&revived) {
+        transaction.changed(cluster, kind);
     }
-    ledger.snapshots.end(ticket);
+    transaction.snapshots.end(ticket);
     sqlx::query("UPDATE clusters SET last_snapshot = ?2 WHERE id = ?1")
         .bind(cluster)
-        .bind(ledger.now)
-        .execute(&mut ledger.connection)
+        .bind(transaction.now)
+        .execute(&mut transaction.connection)
         .await?;
-    ledger.cluster_changed(cluster);
-    Ok(Some(gone.len()))
+    transaction.cluster_changed(cluster);
+    Ok(Some(unnamed.len() + revived.len()))
+}
+
+/// Decides about the displaced objects of the kinds: one that the snapshot did not name is swept, and of those that it named the newest of
+/// each name that is free becomes live. Gives the kinds of these.
+async fn settle_displaced(
+    transaction: &mut WriteTransaction,
+    cluster: i64,
+    kinds: &str,
+) -> Result<Vec<String>, StoreError> {
+    let Some(open) = transaction.snapshots.open.get(&cluster) else {
+        return Ok(Vec::new());
+    };
+    let rows = sqlx::query(
+        "SELECT d.uid, d.kind, d.namespace, d.name, EXISTS (SELECT 1 FROM objects o WHERE o.cluster = d.cluster \
+         AND o.kind = d.kind AND o.namespace = d.namespace AND o.name = d.name AND o.deleted_at IS NULL) \
+         FROM objects d INDEXED BY objects_displaced WHERE d.cluster = ?1 AND d.soft = 2 \
+         AND d.kind IN (SELECT value FROM json_each(?2)) \
+         ORDER BY d.created DESC NULLS LAST, d.uid DESC",
+    )
+    .bind(cluster)
+    .bind(kinds.to_owned())
+    .fetch_all(&mut transaction.connection)
+    .await?;
+    let (mut swept, mut revived, mut taken) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut kinds = Vec::new();
+    for row in &rows {
+        let uid: String = row.try_get(0)?;
+        let object_name: [String; 3] = [row.try_get(1)?, row.try_get(2)?, row.try_get(3)?];
+        let is_held: i64 = row.try_get(4)?;
+        if !open.named.contains(&mark(&uid)) {
+            swept.push(uid);
+        } else if is_held == 0 && taken.insert(object_name.clone()) {
+            let [kind, ..] = object_name;
+            kinds.push(kind);
+            revived.push(uid);
+        }
+    }
+    close(transaction, cluster, &json(&swept), Presence::Swept).await?;
+    revive(transaction, cluster, &json(&revived)).await?;
+    Ok(kinds)
 }
 
 /// Live objects of the kinds that the open snapshot of the cluster has not named, each with its kind.
 async fn unnamed(
-    ledger: &mut Ledger,
+    transaction: &mut WriteTransaction,
     cluster: i64,
     kinds: &str,
 ) -> Result<Vec<(String, String)>, StoreError> {
-    let Some(open) = ledger.snapshots.open.get(&cluster) else {
+    let Some(open) = transaction.snapshots.open.get(&cluster) else {
         return Ok(Vec::new());
     };
     let mut rows = sqlx::query(
@@ -142,7 +189,7 @@ async fn unnamed(
     )
     .bind(cluster)
     .bind(kinds.to_owned())
-    .fetch(&mut ledger.connection);
+    .fetch(&mut transaction.connection);
     let mut gone = Vec::new();
     while let Some(row) = rows.try_next().await? {
         let uid: String = row.try_get(0)?;
@@ -153,7 +200,7 @@ async fn unnamed(
     Ok(gone)
 }
 
-/// How long tombstones and softly removed objects are kept.
+/// How long tombstones, swept and displaced objects are kept.
 pub const TOMBSTONE_LIFE: Millis = 30 * DAY;
 /// How long those of Events are kept: there are many of them, and no agent speaks of one for a day after it is gone.
 pub const EVENT_TOMBSTONE_LIFE: Millis = DAY;
@@ -161,7 +208,7 @@ pub const EVENT_TOMBSTONE_LIFE: Millis = DAY;
 const FORGOTTEN_AT_ONCE: i64 = 2_000;
 
 /// Removes objects that are gone for long enough; whether there may be more.
-pub async fn forget_gone(ledger: &mut Ledger) -> Result<bool, StoreError> {
+pub async fn forget_gone(transaction: &mut WriteTransaction) -> Result<bool, StoreError> {
     let mut more = false;
     for (statement, life) in [
         (
@@ -176,9 +223,9 @@ pub async fn forget_gone(ledger: &mut Ledger) -> Result<bool, StoreError> {
         ),
     ] {
         let removed = sqlx::query(statement)
-            .bind(ledger.now - life)
+            .bind(transaction.now - life)
             .bind(FORGOTTEN_AT_ONCE)
-            .execute(&mut ledger.connection)
+            .execute(&mut transaction.connection)
             .await?;
         more |= i64::try_from(removed.rows_affected()).is_ok_and(|removed| removed >= FORGOTTEN_AT_ONCE);
     }
@@ -209,6 +256,18 @@ mod tests {
         assert!(snapshots.is_open(&one) && snapshots.is_open(&other));
         snapshots.mention(2, ["a"].into_iter());
         assert!(snapshots.open[&1].named.is_empty());
+    }
+
+    #[test]
+    fn cut_off_snapshots_are_forgotten_when_the_hub_cleans() {
+        let mut snapshots = OpenSnapshots::default();
+        let kept = snapshots.begin(1);
+        let cut_off = snapshots.begin(2);
+        snapshots.mention(2, ["a"].into_iter());
+        drop(cut_off);
+        snapshots.forget_cut_off();
+        assert!(snapshots.is_open(&kept));
+        assert_eq!(snapshots.open.len(), 1);
     }
 
     #[test]

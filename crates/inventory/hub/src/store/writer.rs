@@ -3,6 +3,9 @@
 //! Requests queue work and wait; the task takes what has queued up, does it in one transaction, commits, and only then answers. A piece
 //! of work that fails is undone alone, by a savepoint.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use trustplane_process::clock::Clock;
 
 use super::StoreError;
+use super::apply::ClusterLimits;
 use super::sweep::OpenSnapshots;
 use crate::time::Millis;
 
@@ -22,13 +26,15 @@ pub const QUEUE: usize = 256;
 const TOGETHER: usize = 64;
 
 /// What a piece of work changes: the connection in its transaction, and what the writer remembers between transactions.
-pub struct Ledger {
+pub struct WriteTransaction {
     /// The connection, within a transaction.
     pub connection: SqliteConnection,
     /// The time of the transaction.
     pub now: Millis,
     /// Snapshots that are under way.
     pub snapshots: OpenSnapshots,
+    /// What a cluster may have in the database.
+    pub limits: ClusterLimits,
     /// What this transaction did, by cluster.
     pub touched: BTreeMap<i64, Touched>,
 }
@@ -44,7 +50,7 @@ pub struct Touched {
     pub itself: bool,
 }
 
-impl Ledger {
+impl WriteTransaction {
     /// Notes that an object of the cluster changed.
     pub fn changed(&mut self, cluster: i64, kind: &str) {
         let touched = self.touched.entry(cluster).or_default();
@@ -67,14 +73,14 @@ impl Ledger {
 
 /// Tells the one who waits how the transaction ended.
 type Answer = Box<dyn FnOnce(bool) + Send>;
-type Job = Box<dyn for<'a> FnOnce(&'a mut Ledger) -> BoxFuture<'a, Result<Answer, Failed>> + Send>;
+type Job = Box<dyn for<'a> FnOnce(&'a mut WriteTransaction) -> BoxFuture<'a, Result<Answer, Failed>> + Send>;
 
 /// The work failed; whoever waits for it was told why.
 struct Failed;
 
 /// How a piece of work ended.
 enum Attempt {
-    /// It is part of the transaction.
+    /// The work is part of the transaction.
     Done(Answer),
     /// It failed and left no trace in the transaction.
     Undone,
@@ -105,36 +111,46 @@ impl Writer {
     pub async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: for<'a> FnOnce(&'a mut Ledger) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+        F: for<'a> FnOnce(&'a mut WriteTransaction) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |ledger| {
-            Box::pin(async move {
-                match work(ledger).await {
-                    Ok(result) => Ok(Box::new(move |committed| {
-                        let outcome = if committed {
-                            Ok(result)
-                        } else {
-                            Err(StoreError::NotCommitted)
-                        };
-                        // Whoever waited may have gone.
-                        let _ = answer.send(outcome);
-                    }) as Answer),
-                    Err(error) => {
-                        let _ = answer.send(Err(error));
-                        Err(Failed)
-                    }
-                }
-            })
-        });
+        let (job, answered) = job(work);
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         answered.await.map_err(|_| StoreError::Closed)?
     }
 }
 
+/// Work for the queue, and where its result arrives after the commit.
+fn job<T, F>(work: F) -> (Job, oneshot::Receiver<Result<T, StoreError>>)
+where
+    T: Send + 'static,
+    F: for<'a> FnOnce(&'a mut WriteTransaction) -> BoxFuture<'a, Result<T, StoreError>> + Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    let job: Job = Box::new(move |transaction| {
+        Box::pin(async move {
+            match work(transaction).await {
+                Ok(result) => Ok(Box::new(move |committed| {
+                    let outcome = if committed {
+                        Ok(result)
+                    } else {
+                        Err(StoreError::NotCommitted)
+                    };
+                    // The request that waited may have ended.
+                    let _ = answer.send(outcome);
+                }) as Answer),
+                Err(error) => {
+                    let _ = answer.send(Err(error));
+                    Err(Failed)
+                }
+            }
+        })
+    });
+    (job, answered)
+}
+
 /// The task itself.
 pub struct WriterTask {
-    ledger: Ledger,
+    transaction: WriteTransaction,
     jobs: mpsc::Receiver<Job>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
@@ -151,16 +167,18 @@ pub fn writer(
     connection: SqliteConnection,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
+    limits: ClusterLimits,
 ) -> (Writer, WriterTask) {
     let (jobs, received) = mpsc::channel(QUEUE);
-    let ledger = Ledger {
+    let transaction = WriteTransaction {
         connection,
         now: 0,
         snapshots: OpenSnapshots::default(),
+        limits,
         touched: BTreeMap::new(),
     };
     let task = WriterTask {
-        ledger,
+        transaction,
         jobs: received,
         clock,
         observer,
@@ -190,16 +208,16 @@ impl WriterTask {
             self.transact(together).await;
         }
         // The last connection to close folds the log into the file.
-        let closed = sqlx::Connection::close(self.ledger.connection).await;
+        let closed = sqlx::Connection::close(self.transaction.connection).await;
         if let Err(error) = closed {
             tracing::warn!(%error, "the database was not closed in order");
         }
     }
 
     async fn transact(&mut self, jobs: Vec<Job>) {
-        self.ledger.now = self.clock.now().as_millisecond();
-        self.ledger.touched.clear();
-        if let Err(error) = self.ledger.execute("BEGIN IMMEDIATE").await {
+        self.transaction.now = self.clock.now().as_millisecond();
+        self.transaction.touched.clear();
+        if let Err(error) = self.transaction.execute("BEGIN IMMEDIATE").await {
             tracing::error!(error = cause(&error), "cannot begin a transaction");
             // Dropped work tells its waiters that there is no answer.
             return;
@@ -224,7 +242,8 @@ impl WriterTask {
             false
         };
         if committed {
-            self.observer.committed(&self.ledger.touched, self.ledger.now);
+            self.observer
+                .committed(&self.transaction.touched, self.transaction.now);
         }
         for answer in answers {
             answer(committed);
@@ -234,7 +253,7 @@ impl WriterTask {
     /// Does one piece of work. Work that has the transaction for itself needs no savepoint.
     async fn attempt(&mut self, job: Job, alone: bool) -> Attempt {
         if alone {
-            let outcome = job(&mut self.ledger).await;
+            let outcome = job(&mut self.transaction).await;
             return outcome.map_or(Attempt::Spoiled, Attempt::Done);
         }
         let undone = match self.attempt_with_savepoint(job).await {
@@ -246,18 +265,20 @@ impl WriterTask {
     }
 
     async fn attempt_with_savepoint(&mut self, job: Job) -> Result<Attempt, StoreError> {
-        self.ledger.execute("SAVEPOINT work").await?;
-        let outcome = job(&mut self.ledger).await;
+        self.transaction.execute("SAVEPOINT work").await?;
+        let touched = self.transaction.touched.clone();
+        let outcome = job(&mut self.transaction).await;
         if outcome.is_err() {
-            self.ledger.execute("ROLLBACK TO work").await?;
+            self.transaction.execute("ROLLBACK TO work").await?;
+            self.transaction.touched = touched;
         }
-        self.ledger.execute("RELEASE work").await?;
+        self.transaction.execute("RELEASE work").await?;
         Ok(outcome.map_or(Attempt::Undone, Attempt::Done))
     }
 
     async fn commit(&mut self) -> bool {
-        let written = match super::contact::note_activity(&mut self.ledger).await {
-            Ok(()) => self.ledger.execute("COMMIT").await,
+        let written = match super::contact::note_activity(&mut self.transaction).await {
+            Ok(()) => self.transaction.execute("COMMIT").await,
             Err(error) => Err(error),
         };
         match written {
@@ -271,7 +292,7 @@ impl WriterTask {
     }
 
     async fn roll_back(&mut self) {
-        if let Err(error) = self.ledger.execute("ROLLBACK").await {
+        if let Err(error) = self.transaction.execute("ROLLBACK").await {
             tracing::error!(error = cause(&error), "cannot roll a transaction back");
         }
     }

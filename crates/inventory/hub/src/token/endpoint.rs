@@ -20,7 +20,7 @@ use crate::error::retry_after;
 use crate::ingest::body::{BodyLimits, BodyReader};
 use crate::secret::{Hash, Token};
 use crate::store::StoreError;
-use crate::store::identity::{ClientKey, TOKEN_LIFE, issue_token, keys};
+use crate::store::identity::{TOKEN_LIFE, issue_token, keys};
 use crate::store::writer::cause;
 use crate::time::SECOND;
 
@@ -31,14 +31,6 @@ const FORM: BodyLimits = BodyLimits {
     whole: Duration::from_secs(10),
 };
 const FORM_TYPE: &str = "application/x-www-form-urlencoded";
-
-/// A point on the curve that no client has: the generator. Its signature check takes as long as any other.
-const NO_CLIENT: [u8; 65] = [
-    0x04, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2,
-    0x77, 0x03, 0x7d, 0x81, 0x2d, 0xeb, 0x33, 0xa0, 0xf4, 0xa1, 0x39, 0x45, 0xd8, 0x98, 0xc2, 0x96, 0x4f,
-    0xe3, 0x42, 0xe2, 0xfe, 0x1a, 0x7f, 0x9b, 0x8e, 0xe7, 0xeb, 0x4a, 0x7c, 0x0f, 0x9e, 0x16, 0x2b, 0xce,
-    0x33, 0x57, 0x6b, 0x31, 0x5e, 0xce, 0xcb, 0xb6, 0x40, 0x68, 0x37, 0xbf, 0x51, 0xf5,
-];
 
 /// Why no token is given.
 #[derive(Debug, thiserror::Error)]
@@ -111,16 +103,8 @@ async fn exchange(app: &App, parts: &Parts, body: Body) -> Result<Value, TokenEr
         .map_err(TokenError::SlowDown)?;
     let assertion = form(parts, body).await?;
     let claimed = claimed(&assertion).ok_or(AssertionError::Unproven)?;
-    let known = keys(&app.readers, &claimed.client).await?;
-    let claims = if known.is_empty() {
-        let nobody = ClientKey {
-            kid: String::new(),
-            point: NO_CLIENT.to_vec(),
-        };
-        verify(&assertion, &claimed, &[nobody]).and(Err(AssertionError::Unproven))?
-    } else {
-        verify(&assertion, &claimed, &known)?
-    };
+    let known = keys(&app.identities, &claimed.client).await?;
+    let claims = verify(&assertion, &claimed, &known)?;
     let now = app.now();
     let accepted = check(claims, &app.audiences, now / SECOND)?;
     throttles
@@ -197,14 +181,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::Arc;
 
-    use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, ParsedPublicKey};
-
     use super::*;
-
-    #[test]
-    fn the_key_of_no_client_is_on_the_curve() {
-        assert!(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, NO_CLIENT).is_ok());
-    }
 
     #[test]
     fn addresses_of_one_network_count_together() {

@@ -14,9 +14,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use trustplane_inventory_hub::app::{IngestLimits, Rates};
 use trustplane_inventory_hub::rate::Rate;
-use trustplane_inventory_hub::serve::{Config, Hub, Surroundings, start};
+use trustplane_inventory_hub::serve::{Config, Hub, ProcessContext, remove_expired, start};
 use trustplane_inventory_hub::store;
+use trustplane_inventory_hub::store::apply::ClusterLimits;
 use trustplane_inventory_hub::store::identity::{Added, ClientKey, add_client, add_sign_in};
+use trustplane_inventory_hub::store::writer::WriteTransaction;
 use trustplane_process::admin::Readiness;
 use trustplane_process::clock::{Clock, ManualClock};
 use trustplane_process::metrics::Metrics;
@@ -30,6 +32,9 @@ const UNLIMITED: Rate = Rate {
     burst: 1e9,
     per_second: 1e9,
 };
+/// Short, so that a test sees the end of a session soon; longer than the half second for which changes are gathered, so that a check that
+/// waits for a pause between changes would never come.
+const SESSION_CHECK: Duration = Duration::from_secs(1);
 /// How long what surely comes may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -58,6 +63,8 @@ impl TestHub {
         let mut limits = IngestLimits {
             snapshot_bytes: 64 << 20,
             event_bytes: 1 << 20,
+            snapshot_objects: 2_000_000,
+            cluster: ClusterLimits::default(),
         };
         let mut rates = Rates {
             token_address: UNLIMITED,
@@ -87,19 +94,20 @@ impl TestHub {
             tls: None,
             limits: self.limits,
             rates: self.rates,
+            session_check: SESSION_CHECK,
         };
         let metrics = Metrics::new();
         let shutdown = Shutdown::new(DEADLINE);
         let supervisor = Supervisor::new(&metrics, shutdown.clone());
         let readiness = Readiness::default();
-        let around = Surroundings {
+        let context = ProcessContext {
             metrics: &metrics,
             readiness: &readiness,
             supervisor: &supervisor,
             shutdown: &shutdown,
             clock: self.clock.clone(),
         };
-        let hub = start(config, &around).await?;
+        let hub = start(config, &context).await?;
         ensure!(readiness.is_ready());
         self.running = Some(Running {
             hub,
@@ -122,6 +130,15 @@ impl TestHub {
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
         self.begin().await
+    }
+
+    /// Removes what has expired, as the hub does every minute.
+    pub async fn clean(&self) -> Result<()> {
+        let writer = &self.running().hub.writer;
+        writer
+            .run(|transaction: &mut WriteTransaction| Box::pin(remove_expired(transaction)))
+            .await?;
+        Ok(())
     }
 
     fn running(&self) -> &Running {

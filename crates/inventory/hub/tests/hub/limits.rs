@@ -7,9 +7,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::Method;
 use serde_json::{Value, json};
+use trustplane_inventory_hub::app::BODIES_OF_CLIENT;
 use trustplane_inventory_hub::rate::Rate;
 
 use crate::harness::{TestHub, pod};
+use crate::pieces::Pieces;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -261,5 +263,124 @@ async fn each_client_has_its_own_rate() -> Result<()> {
         assert!((1..=100).contains(&wait), "{wait}");
     }
     other.heartbeat(&hub).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn snapshot_is_refused_when_it_has_too_many_elements() -> Result<()> {
+    let hub = TestHub::with(|limits, _| limits.snapshot_objects = 100).await?;
+    let agent = hub.signed_in_agent("a").await?;
+    for (array, status) in [
+        (vec![json!(null); 100], 200),
+        (vec![json!(null); 101], 413),
+        (vec![pod("u", "web"); 101], 413),
+    ] {
+        let body = agent.snapshot_of(json!({"pods": array}));
+        let answer = agent.post(&hub, "/api/v1/agent/snapshot", &body).await?;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        if status == 413 {
+            assert_eq!(
+                answer.message(),
+                "body: must have at most 100 objects, null ones included"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn slow_client_leaves_room_for_others() -> Result<()> {
+    let hub = TestHub::start().await?;
+    let (slow, other) = (hub.signed_in_agent("a").await?, hub.signed_in_agent("b").await?);
+    let (mut bodies, mut answers) = (Vec::new(), Vec::new());
+    for _ in 0..=BODIES_OF_CLIENT {
+        let request = Pieces::begin(&hub, &slow, "events").await?;
+        request.send("{").await?;
+        let Pieces { sender, answer } = request;
+        bodies.push(sender);
+        answers.push(answer);
+    }
+    // All others are under way until their bodies end.
+    let (refused, _, answers) = futures::future::select_all(answers).await;
+    assert_eq!(refused??, 429);
+    let body = json!({"cluster_uid": slow.uid});
+    let answer = slow.post(&hub, "/api/v1/agent/heartbeat", &body).await?;
+    assert_eq!((answer.status, answer.header("retry-after")), (429, "1"));
+    other.heartbeat(&hub).await?;
+    drop(bodies);
+    for answer in answers {
+        assert_eq!(answer.await??, 400, "the body is no JSON");
+    }
+    slow.heartbeat(&hub).await
+}
+
+#[tokio::test]
+async fn cluster_is_refused_when_it_has_too_many_objects() -> Result<()> {
+    let hub = TestHub::with(|limits, _| limits.cluster.rows = 3).await?;
+    let (agent, other) = (hub.signed_in_agent("a").await?, hub.signed_in_agent("b").await?);
+    let person = hub.person().await?;
+    for name in ["one", "two", "three"] {
+        agent.event(&hub, "added", "Pod", &pod(name, name)).await?;
+    }
+    let rule = "cluster: may have at most 3 objects and 17179869184 bytes at the hub, objects that are gone included";
+    let add = agent.event_of("added", "Pod", &pod("four", "four"));
+    let snapshot = agent.snapshot_of(json!({"pods": [pod("four", "four"), pod("five", "five")]}));
+    for (path, body) in [("events", &add), ("snapshot", &snapshot)] {
+        let answer = agent.post(&hub, &format!("/api/v1/agent/{path}"), body).await?;
+        assert_eq!(
+            (answer.status, answer.message().as_str()),
+            (413, rule),
+            "{}",
+            answer.text()
+        );
+        assert_eq!(answer.json()["error"]["code"], "too_large");
+    }
+    assert_eq!(person.names("").await?, ["one", "three", "two"]);
+    let mut changed = pod("one", "one");
+    changed["phase"] = json!("Failed");
+    agent.event(&hub, "modified", "Pod", &changed).await?;
+    agent.event(&hub, "deleted", "Pod", &pod("two", "two")).await?;
+    agent.event(&hub, "added", "Pod", &pod("four", "four")).await?;
+    assert_eq!(
+        person.names(&format!("cluster={}", agent.id)).await?,
+        ["four", "one", "three"],
+        "objects that are gone make room"
+    );
+    other.event(&hub, "added", "Pod", &pod("one", "one")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn cluster_is_refused_when_its_objects_are_too_large() -> Result<()> {
+    let hub = TestHub::with(|limits, _| limits.cluster.bytes = 20_000).await?;
+    let agent = hub.signed_in_agent("a").await?;
+    let large = |uid: &str, bytes: usize| {
+        let mut pod = pod(uid, uid);
+        pod["labels"]["x"] = json!("y".repeat(bytes));
+        pod
+    };
+    agent.event(&hub, "added", "Pod", &large("one", 8_000)).await?;
+    agent.event(&hub, "added", "Pod", &large("two", 8_000)).await?;
+    for (type_, object) in [
+        ("added", large("three", 8_000)),
+        ("modified", large("two", 16_000)),
+    ] {
+        let event = agent.event_of(type_, "Pod", &object);
+        assert_eq!(
+            agent.post(&hub, "/api/v1/agent/events", &event).await?.status,
+            413
+        );
+    }
+    agent.event(&hub, "modified", "Pod", &large("two", 4_000)).await?;
+    agent.event(&hub, "deleted", "Pod", &large("one", 0)).await?;
+    agent.event(&hub, "added", "Pod", &large("three", 12_000)).await?;
+    let mut connection = trustplane_inventory_hub::store::open(hub.folder()).await?;
+    let stored: (i64, i64) = sqlx::query_as("SELECT stored_rows, stored_bytes FROM clusters")
+        .fetch_one(&mut connection)
+        .await?;
+    let counted: (i64, i64) = sqlx::query_as("SELECT count(*), sum(octet_length(object)) FROM objects")
+        .fetch_one(&mut connection)
+        .await?;
+    assert_eq!(stored, counted);
     Ok(())
 }

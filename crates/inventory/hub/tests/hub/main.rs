@@ -10,6 +10,7 @@ mod client;
 mod harness;
 mod ingest;
 mod limits;
+mod pieces;
 mod session;
 mod snapshots;
 mod token;

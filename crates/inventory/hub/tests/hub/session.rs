@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use http::Method;
+use http_body_util::BodyExt;
 use serde_json::json;
 
-use crate::harness::TestHub;
+use crate::harness::{TestHub, pod, until};
 
 #[tokio::test]
 async fn a_link_signs_in_once() -> Result<()> {
@@ -13,7 +14,8 @@ async fn a_link_signs_in_once() -> Result<()> {
     let answer = hub.console().send(Method::GET, &link, &[], "").await?;
     assert_eq!((answer.status, answer.header("location")), (303, "/"));
     let cookie = answer.header("set-cookie");
-    assert!(cookie.starts_with("trustplane_session="), "{cookie}");
+    let name = format!("trustplane_hub_{}=", hub.console().at.port());
+    assert!(cookie.starts_with(&name), "{cookie}");
     assert!(
         cookie.ends_with("; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200"),
         "{cookie}"
@@ -63,6 +65,8 @@ async fn links_and_sessions_end() -> Result<()> {
         .send(Method::POST, "/api/v1/sign-out", &cookie, "")
         .await?;
     assert_eq!(out.status, 204);
+    let cleared = format!("trustplane_hub_{}=;", hub.console().at.port());
+    assert!(out.header("set-cookie").starts_with(&cleared), "{out:?}");
     assert!(out.header("set-cookie").contains("Max-Age=0"));
     assert_eq!(
         person.get("/api/v1/clusters").await?.status,
@@ -73,11 +77,69 @@ async fn links_and_sessions_end() -> Result<()> {
 }
 
 #[tokio::test]
+async fn sessions_of_two_hubs_on_one_machine_do_not_end_each_other() -> Result<()> {
+    let (one, other) = (TestHub::start().await?, TestHub::start().await?);
+    // A browser keeps the cookies of both hubs and sends them to both.
+    let cookies = format!("{}; {}", one.person().await?.cookie, other.person().await?.cookie);
+    let headers = [("cookie", cookies.as_str())];
+    for hub in [&one, &other] {
+        let console = hub.console();
+        let answer = console
+            .send(Method::GET, "/api/v1/clusters", &headers, "")
+            .await?;
+        assert_eq!(answer.status, 200);
+    }
+    let out = other
+        .console()
+        .send(Method::POST, "/api/v1/sign-out", &headers, "")
+        .await?;
+    assert_eq!(out.status, 204);
+    for (hub, status) in [(&one, 200), (&other, 401)] {
+        let console = hub.console();
+        let answer = console
+            .send(Method::GET, "/api/v1/clusters", &headers, "")
+            .await?;
+        assert_eq!(answer.status, status);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn stream_of_changes_ends_with_its_session_also_under_traffic() -> Result<()> {
+    let hub = TestHub::start().await?;
+    let (agent, person) = (hub.signed_in_agent("a").await?, hub.person().await?);
+    let console = hub.console();
+    let request = http::Request::get("/api/v1/live")
+        .header("host", console.host())
+        .header("cookie", &person.cookie)
+        .body(http_body_util::Empty::<bytes::Bytes>::new())?;
+    let mut sender = console.connect().await?;
+    let response = sender.send_request(request).await?;
+    assert_eq!(response.status(), 200);
+    let ended = tokio::spawn(response.into_body().collect());
+    let headers = [("cookie", person.cookie.as_str())];
+    let out = console
+        .send(Method::POST, "/api/v1/sign-out", &headers, "")
+        .await?;
+    assert_eq!(out.status, 204);
+    until(async || {
+        let uid = trustplane_inventory_hub::secret::random_id("p");
+        agent.event(&hub, "added", "Pod", &pod(&uid, &uid)).await?;
+        Ok(ended.is_finished())
+    })
+    .await?;
+    ended.await??;
+    Ok(())
+}
+
+#[tokio::test]
 async fn sessions_survive_a_restart_and_are_kept_as_hashes() -> Result<()> {
     let mut hub = TestHub::start().await?;
     let cookie = hub.person().await?.cookie;
+    // The cookie belongs to a port, and the second hub has another one.
+    let host = hub.console().host();
     hub.restart().await?;
-    let headers = [("cookie", cookie.as_str())];
+    let headers = [("cookie", cookie.as_str()), ("host", host.as_str())];
     assert_eq!(
         hub.console()
             .send(Method::GET, "/api/v1/clusters", &headers, "")
@@ -99,6 +161,7 @@ async fn sessions_survive_a_restart_and_are_kept_as_hashes() -> Result<()> {
 #[tokio::test]
 async fn without_a_session_there_is_no_data() -> Result<()> {
     let hub = TestHub::start().await?;
+    let guess = format!("trustplane_hub_{}=guess", hub.console().at.port());
     for path in [
         "/api/v1/clusters",
         "/api/v1/clusters/x",
@@ -109,7 +172,7 @@ async fn without_a_session_there_is_no_data() -> Result<()> {
         "/api/v1/clusters/x/objects/y",
         "/api/v1/clusters/x/agents",
     ] {
-        for headers in [&[][..], &[("cookie", "trustplane_session=guess")][..]] {
+        for headers in [&[][..], &[("cookie", guess.as_str())][..]] {
             let answer = hub.console().send(Method::GET, path, headers, "").await?;
             assert_eq!(answer.status, 401, "{path}");
             assert_eq!(answer.json()["error"]["code"], "signed_out");

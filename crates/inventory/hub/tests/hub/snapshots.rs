@@ -1,17 +1,10 @@
 //! Snapshots: what they say, what they leave out, and what happens when they end early.
 
-use std::convert::Infallible;
-
 use anyhow::{Context, Result};
-use bytes::Bytes;
-use http::Request;
-use http_body_util::StreamBody;
-use hyper::body::Frame;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 
 use crate::harness::{Agent, TestHub, pod, until};
+use crate::pieces::Pieces;
 
 /// All arrays of the original, empty.
 fn empty() -> Value {
@@ -168,6 +161,23 @@ async fn the_uid_of_the_cluster_may_come_after_objects() -> Result<()> {
         ["web"],
         "nothing is written before it is known whose it is"
     );
+    // Small objects count too: each has a cost besides its bytes.
+    let small: Vec<String> = (0..20_000)
+        .map(|i| format!(r#"{{"uid":"{i}","name":"n"}}"#))
+        .collect();
+    let small = format!(
+        r#"{{"nodes": [{}], "cluster_uid": "{}"}}"#,
+        small.join(","),
+        agent.uid
+    );
+    assert!(small.len() < 1 << 20);
+    let answer = agent
+        .post_with(&hub, "/api/v1/agent/snapshot", &[], small)
+        .await?;
+    assert_eq!(
+        (answer.status, answer.message().as_str()),
+        (400, "cluster_uid: required before so many objects")
+    );
     let mut large = pod("w", "large");
     large["labels"]["x"] = json!("y".repeat(500_000));
     let many = vec![large.to_string(); 20].join(",");
@@ -180,40 +190,6 @@ async fn the_uid_of_the_cluster_may_come_after_objects() -> Result<()> {
         (400, "cluster_uid: required before so many objects")
     );
     Ok(())
-}
-
-/// A snapshot whose body is sent piece by piece.
-struct Pieces {
-    sender: mpsc::Sender<Result<Frame<Bytes>, Infallible>>,
-    answer: JoinHandle<Result<u16>>,
-}
-
-impl Pieces {
-    async fn begin(hub: &TestHub, agent: &Agent) -> Result<Self> {
-        let (sender, pieces) = mpsc::channel(1);
-        let body = futures::stream::unfold(pieces, async |mut pieces| Some((pieces.recv().await?, pieces)));
-        let peer = hub.agents();
-        let request = Request::post("/api/v1/agent/snapshot")
-            .header("host", peer.host())
-            .header("authorization", format!("Bearer {}", agent.token))
-            .body(StreamBody::new(Box::pin(body)))?;
-        let mut connection = peer.connect().await?;
-        let answer = tokio::spawn(async move {
-            let response = connection.send_request(request).await?;
-            Ok(response.status().as_u16())
-        });
-        Ok(Self { sender, answer })
-    }
-
-    async fn send(&self, text: impl Into<Bytes>) -> Result<()> {
-        self.sender.send(Ok(Frame::data(text.into()))).await?;
-        Ok(())
-    }
-
-    async fn end(self) -> Result<u16> {
-        drop(self.sender);
-        self.answer.await?
-    }
 }
 
 /// The beginning of a snapshot with as many Pods as are written together.
@@ -239,7 +215,7 @@ async fn a_snapshot_that_is_cut_off_removes_nothing() -> Result<()> {
     let (agent, person) = (hub.signed_in_agent("a").await?, hub.person().await?);
     agent.event(&hub, "added", "Pod", &pod("u", "kept")).await?;
     agent.event(&hub, "added", "Node", &named("n1", None)).await?;
-    let pieces = Pieces::begin(&hub, &agent).await?;
+    let pieces = Pieces::begin(&hub, &agent, "snapshot").await?;
     pieces.send(beginning(&agent)).await?;
     taken_in(&person).await?;
     // The connection ends in the middle of the body.
@@ -271,7 +247,7 @@ async fn an_event_during_a_snapshot_is_not_swept() -> Result<()> {
         .event(&hub, "added", "Pod", &pod("old", "unchanged"))
         .await?;
     agent.event(&hub, "added", "Pod", &pod("gone", "missing")).await?;
-    let pieces = Pieces::begin(&hub, &agent).await?;
+    let pieces = Pieces::begin(&hub, &agent, "snapshot").await?;
     pieces.send(beginning(&agent)).await?;
     taken_in(&person).await?;
     agent
@@ -298,7 +274,7 @@ async fn an_event_during_a_snapshot_is_not_swept() -> Result<()> {
 async fn a_newer_snapshot_supersedes_one_under_way() -> Result<()> {
     let hub = TestHub::start().await?;
     let (agent, person) = (hub.signed_in_agent("a").await?, hub.person().await?);
-    let pieces = Pieces::begin(&hub, &agent).await?;
+    let pieces = Pieces::begin(&hub, &agent, "snapshot").await?;
     pieces.send(beginning(&agent)).await?;
     taken_in(&person).await?;
     agent
@@ -308,6 +284,59 @@ async fn a_newer_snapshot_supersedes_one_under_way() -> Result<()> {
     pieces.send("]}").await?;
     assert_eq!(pieces.end().await?, 409);
     assert_eq!(person.names("").await?, ["only"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_snapshot_keeps_its_cluster_connected() -> Result<()> {
+    let hub = TestHub::start().await?;
+    let (agent, person) = (hub.signed_in_agent("a").await?, hub.person().await?);
+    let pieces = Pieces::begin(&hub, &agent, "snapshot").await?;
+    pieces.send(beginning(&agent)).await?;
+    taken_in(&person).await?;
+    hub.pass(11 * 60);
+    assert_eq!(person.cluster(&agent).await?["state"], "stale");
+    pieces.send(" ").await?;
+    until(async || Ok(person.cluster(&agent).await?["state"] == "connected")).await?;
+    pieces.send("]}").await?;
+    assert_eq!(pieces.end().await?, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_displaced_object_is_shown_when_the_holder_of_its_name_is_gone() -> Result<()> {
+    let hub = TestHub::start().await?;
+    let (agent, person) = (hub.signed_in_agent("a").await?, hub.person().await?);
+    let at = |uid: &str, created: &str| {
+        let mut pod = pod(uid, "web-0");
+        pod["k8s_created_at"] = json!(created);
+        pod
+    };
+    let uid = async || -> Result<Value> {
+        Ok(person.see("/api/v1/objects?q=web-0").await?["items"][0]["uid"].clone())
+    };
+    let (first, second) = (
+        at("first", "2026-01-02T03:04:06Z"),
+        at("second", "2026-01-02T03:04:05Z"),
+    );
+    // The clocks of two API servers differ, and the report of the second Pod overtakes the deletion of the first.
+    agent.event(&hub, "added", "Pod", &first).await?;
+    agent.event(&hub, "added", "Pod", &second).await?;
+    assert_eq!(uid().await?, "first");
+    agent.event(&hub, "deleted", "Pod", &first).await?;
+    assert_eq!(uid().await?, "second");
+    // The deletion of the holder is lost, and a snapshot does not name it.
+    let third = at("third", "2026-01-02T03:04:04Z");
+    agent.event(&hub, "added", "Pod", &third).await?;
+    assert_eq!(uid().await?, "second");
+    agent.snapshot(&hub, json!({"pods": [third]})).await?;
+    assert_eq!(uid().await?, "third");
+    // A displaced object that a snapshot does not name does not come back.
+    let fourth = at("fourth", "2026-01-02T03:04:09Z");
+    agent.event(&hub, "added", "Pod", &fourth).await?;
+    agent.snapshot(&hub, json!({"pods": [fourth]})).await?;
+    agent.event(&hub, "deleted", "Pod", &fourth).await?;
+    assert!(person.names("").await?.is_empty());
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 use trustplane_api::inventory::wire::JWT_BEARER;
 use trustplane_inventory_hub::store;
-use trustplane_inventory_hub::store::identity::Added;
+use trustplane_inventory_hub::store::identity::{Added, RetiredKeys};
 
 use crate::client::Answer;
 use crate::harness::{TestHub, ask_token, exchange, form, pod};
@@ -164,6 +164,38 @@ async fn an_assertion_works_once_also_across_a_restart() -> Result<()> {
 }
 
 #[tokio::test]
+async fn assertion_is_remembered_while_its_expiry_is_tolerated() -> Result<()> {
+    let hub = TestHub::start().await?;
+    let agent = hub.agent("a").await?;
+    let claims = agent.claims(&hub, "once");
+    let assertion = agent.sign(&claims);
+    assert_eq!(exchange(&hub, &assertion).await?.status, 200);
+    // A hub whose clock is 59 s ahead of the agent's still accepts `exp`, so that it must still know the `jti`.
+    for seconds in [301, 358 - 301, 1] {
+        hub.pass(seconds);
+        hub.clean().await?;
+        let again = exchange(&hub, &assertion).await?;
+        refused(&again, "invalid_grant");
+        assert!(
+            again.text().contains("used before"),
+            "{seconds}: {}",
+            again.text()
+        );
+        let mut other = claims.clone();
+        other["jti"] = json!(format!("other-{seconds}"));
+        assert_eq!(
+            exchange(&hub, &agent.sign(&other)).await?.status,
+            200,
+            "another assertion of the same time is accepted"
+        );
+    }
+    hub.pass(1);
+    let late = exchange(&hub, &assertion).await?;
+    assert_eq!(late.json()["error_description"], "exp has passed");
+    Ok(())
+}
+
+#[tokio::test]
 async fn tokens_survive_a_restart_and_are_kept_as_hashes() -> Result<()> {
     let mut hub = TestHub::start().await?;
     let agent = hub.signed_in_agent("a").await?;
@@ -203,7 +235,7 @@ async fn a_disabled_client_is_refused_at_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_has_at_most_four_keys_of_its_own() -> Result<()> {
+async fn a_client_has_at_most_four_keys_and_loses_all_but_the_newest() -> Result<()> {
     let hub = TestHub::start().await?;
     let first = hub.agent("a").await?;
     assert_eq!(hub.add_key(&first, "a").await?, Added::Known);
@@ -227,15 +259,23 @@ async fn a_client_has_at_most_four_keys_of_its_own() -> Result<()> {
             newest = other;
         }
     }
-    for agent in [&first, &newest] {
-        let jti = trustplane_inventory_hub::secret::random_id("j");
-        assert_eq!(
-            exchange(&hub, &agent.sign(&agent.claims(&hub, &jti)))
-                .await?
-                .status,
-            200
-        );
+    let mut connection = store::open(hub.folder()).await?;
+    for (removed, accepted) in [(None, [200, 200]), (Some(3), [400, 200]), (Some(0), [400, 200])] {
+        if let Some(removed) = removed {
+            let retired = store::identity::retire_keys(&mut connection, &first.id).await?;
+            let kept = Some("kid-4".to_owned());
+            assert_eq!(retired, Some(RetiredKeys { removed, kept }));
+        }
+        for (agent, status) in [&first, &newest].into_iter().zip(accepted) {
+            let jti = trustplane_inventory_hub::secret::random_id("j");
+            let answer = exchange(&hub, &agent.sign(&agent.claims(&hub, &jti))).await?;
+            assert_eq!(answer.status, status);
+        }
     }
+    assert_eq!(
+        store::identity::retire_keys(&mut connection, "nobody").await?,
+        None
+    );
     Ok(())
 }
 

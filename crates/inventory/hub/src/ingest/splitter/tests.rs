@@ -16,12 +16,12 @@ fn want(key: &str) -> Want {
 
 fn split(body: &[u8], piece: usize) -> Result<Vec<Piece>, SplitError> {
     let mut splitter = Splitter::new(want, LIMIT);
-    let mut found = Vec::new();
+    let mut found = VecDeque::new();
     for some in body.chunks(piece.max(1)) {
         splitter.push(some, &mut found)?;
     }
     splitter.finish()?;
-    Ok(found)
+    Ok(found.into())
 }
 
 fn told(body: &str) -> String {
@@ -125,7 +125,7 @@ fn limits_hold_for_size_depth_and_keys() {
 #[test]
 fn what_is_not_wanted_may_be_large_and_is_not_kept() {
     let mut splitter = Splitter::new(want, LIMIT);
-    let mut found = Vec::new();
+    let mut found = VecDeque::new();
     splitter.push(br#"{"other": ""#, &mut found).unwrap();
     for _ in 0..1_000 {
         splitter.push(&[b'x'; 1_000], &mut found).unwrap();
@@ -147,7 +147,7 @@ proptest! {
         let body = json!({"aaa": other, "cluster_uid": "c", "pods": pods});
         let text = if pretty { serde_json::to_string_pretty(&body).unwrap() } else { body.to_string() };
         let mut splitter = Splitter::new(want, usize::MAX);
-        let mut found = Vec::new();
+        let mut found = VecDeque::new();
         for some in text.as_bytes().chunks(piece) {
             splitter.push(some, &mut found).unwrap();
         }

@@ -203,3 +203,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn signature_is_checked_equally_often_for_any_client() {
+    let keys: Vec<ClientKey> = (0..MAX_KEYS).map(|n| Signer::new().key(&n.to_string())).collect();
+    let real = |kid: Option<&str>, keys: &[ClientKey]| {
+        let claimed = Claimed {
+            client: "c-1".to_owned(),
+            kid: kid.map(str::to_owned),
+        };
+        let candidates = candidates(&claimed, keys);
+        assert_eq!(candidates.len(), MAX_KEYS);
+        candidates.iter().flatten().count()
+    };
+    assert_eq!(real(None, &[]), 0, "an unknown client");
+    assert_eq!(real(None, &keys[..1]), 1);
+    assert_eq!(real(None, &keys), MAX_KEYS);
+    assert_eq!(real(Some("3"), &keys), 1);
+    assert_eq!(real(Some("other"), &keys), 0);
+}
+
+#[test]
+fn signature_of_the_stand_in_key_proves_nothing() {
+    let mut one = [0; 32];
+    one[31] = 1;
+    let pair = EcdsaKeyPair::from_private_key_and_public_key(&ECDSA_P256_SHA256_FIXED_SIGNING, &one, &NO_KEY);
+    let forger = Signer(pair.unwrap());
+    let forged = forger.sign(&header(), &claims());
+    assert!(
+        accept(&forged, &[forger.key("k")]).is_ok(),
+        "the signature is valid"
+    );
+    assert_eq!(accept(&forged, &[]), Err(AssertionError::Unproven));
+    assert_eq!(
+        accept(&forged, &[Signer::new().key("k")]),
+        Err(AssertionError::Unproven)
+    );
+}
