@@ -92,3 +92,17 @@ fn built_pages_load_nothing_from_elsewhere_and_nothing_inline() {
         );
     }
 }
+
+#[test]
+fn stub_and_readme_install_packages_as_the_guides_do() {
+    let guide = include_str!("../../../../docs/guide/develop.md");
+    let (stub, readme) = (
+        include_str!("../web/stub/index.html"),
+        include_str!("../web/README.md"),
+    );
+    for (name, text) in [("guide", guide), ("stub", stub), ("README", readme)] {
+        let mut lines = text.lines().filter(|line| line.contains("npm install"));
+        assert!(lines.clone().count() > 0, "{name}");
+        assert!(lines.all(|line| line.contains("npm install --no-save")), "{name}");
+    }
+}

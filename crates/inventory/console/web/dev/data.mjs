@@ -236,7 +236,8 @@ export function fleet(now, rows = 0) {
   const objects = [];
   for (const cluster of clusters) {
     if (cluster.nodes === 0) continue;
-    const builder = new Builder(cluster, cluster.seed, now);
+    // Nothing is known of a silent cluster after its last contact.
+    const builder = new Builder(cluster, cluster.seed, cluster.state === "connected" ? now : now - cluster.contact);
     builder.nodes(cluster.nodes, cluster.nodes);
     builder.roles();
     for (const [name, apps] of Object.entries(APPS)) builder.namespace(name, apps, cluster.share);

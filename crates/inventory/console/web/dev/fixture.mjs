@@ -6,8 +6,10 @@
 //   POST /fixture/pod?name=NAME        a pod of that name comes;  DELETE: it goes
 //   POST /fixture/outage               every API request fails with 503 and the stream ends;  DELETE: all is well again
 //   POST /fixture/forbid               every API request is refused with 403;  DELETE: all is well again
-//   POST /fixture/slow                 answers take two seconds;  DELETE: all is well again
+//   POST /fixture/hold                 API requests wait, the stream does not;  DELETE: they are answered
+//   POST /fixture/fail-pages           the second page of every list fails with 503;  DELETE: all is well again
 //   POST /fixture/sign-out             the session ends;  DELETE: it is back
+//   GET  /fixture/streams              how many streams of changes are open
 import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -26,9 +28,14 @@ const { values: options } = parseArgs({
   },
 });
 
-/** The policy of the hub, word for word. */
-const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/** The content security policy of the hub, from its source. */
+const POLICY = (() => {
+  const source = readFileSync(new URL("../../../hub/src/api/guard.rs", import.meta.url), "utf8");
+  const literal = /const POLICY: &str = "([^"]+)";/.exec(source)?.[1];
+  if (literal === undefined) throw new Error("crates/inventory/hub/src/api/guard.rs has no constant POLICY");
+  // A backslash at the end of a line of a Rust string joins it with the next.
+  return literal.replace(/\\\n\s*/g, "");
+})();
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
 const dist = fileURLToPath(new URL("../dist", import.meta.url));
 
@@ -38,7 +45,9 @@ const SORTS = {
   created: (entry) => `${String(entry.created).padStart(16, "0")}\u0000${entry.uid}`,
 };
 
-const state = { outage: false, forbid: false, slow: false, signedOut: false };
+const state = { outage: false, forbid: false, hold: false, failPages: false, signedOut: false };
+/** Answers that wait until requests are no longer held. */
+const held = [];
 const streams = new Set();
 let { clusters, objects } = options.empty ? { clusters: [], objects: [] } : fleet(Date.now(), Number(options.rows));
 const activity = new Map(clusters.map((cluster, place) => [cluster.id, Array.from({ length: 30 }, (_, minute) => (cluster.nodes === 0 || (cluster.state === "stale" && minute > 24) ? 0 : Math.round(6 + 5 * Math.sin(minute / 3 + place) + ((minute * 7919) % 9) + (minute === 21 ? 38 : 0))))]));
@@ -138,7 +147,8 @@ function namespaces(id) {
     .filter((entry) => entry.kind === "Namespace")
     .map((entry) => {
       const inside = own.filter((other) => other.namespace === entry.name);
-      return { name: entry.name, phase: entry.object.phase, uid: entry.uid, objects: inside.length, problems: inside.filter(isProblem).length, counts: tally(inside).counts };
+      const known = inside.filter((other) => other.kind !== "Event");
+      return { name: entry.name, phase: entry.object.phase, uid: entry.uid, objects: known.length, problems: known.filter(isProblem).length, counts: tally(inside).counts };
     });
   return { items: items.sort((left, right) => (left.name < right.name ? -1 : 1)) };
 }
@@ -196,12 +206,15 @@ function changePod(method, name) {
 function control(request, response, path, query) {
   const isOn = request.method === "POST";
   const name = path.slice("/fixture/".length);
+  if (name === "streams") return response.end(String(streams.size));
   const text = name === "pod" ? changePod(request.method, query.get("name")) : "";
   if (name === "outage") state.outage = isOn;
   if (name === "forbid") state.forbid = isOn;
-  if (name === "slow") state.slow = isOn;
+  if (name === "hold") state.hold = isOn;
+  if (name === "fail-pages") state.failPages = isOn;
   if (name === "sign-out") state.signedOut = isOn;
   if (isOn && (name === "outage" || name === "sign-out")) for (const stream of streams) stream.end();
+  if (!state.hold) for (const answerNow of held.splice(0)) answerNow();
   response.end(text);
 }
 
@@ -221,9 +234,11 @@ function serveApi(request, response, path, query) {
   if (state.signedOut) return fail(request, response, 401, "signed_out", "there is no session");
   if (state.outage) return fail(request, response, 503, "unavailable", "the database does not answer");
   if (state.forbid) return fail(request, response, 403, "forbidden", "this session may not read inventory");
+  if (state.failPages && query.has("cursor")) return fail(request, response, 503, "unavailable", "the database does not answer");
   if (path === "/api/v1/live") {
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
-    response.write(": hello\n\n");
+    // Tests of a lost hub wait for the return: the hub asks for two seconds.
+    response.write("retry: 200\n\n");
     streams.add(response);
     response.on("close", () => streams.delete(response));
     return;
@@ -258,8 +273,9 @@ const server = createServer((request, response) => {
   if (url.pathname.startsWith("/fixture/")) return control(request, response, url.pathname, url.searchParams);
   if (url.pathname === "/health") return sendJson(request, response, 200, { status: "ok" });
   if (!url.pathname.startsWith("/api/")) return serveFile(request, response, url.pathname);
-  if (!state.slow || url.pathname === "/api/v1/live") return serveApi(request, response, url.pathname, url.searchParams);
-  setTimeout(() => serveApi(request, response, url.pathname, url.searchParams), 2000);
+  const serve = () => serveApi(request, response, url.pathname, url.searchParams);
+  if (state.hold && url.pathname !== "/api/v1/live") held.push(serve);
+  else serve();
 });
 server.listen(Number(options.port), "127.0.0.1", () => {
   if (!options.quiet) console.log(`${clusters.length} clusters, ${objects.length} objects: http://127.0.0.1:${server.address().port}/`);

@@ -15,6 +15,7 @@ import { SearchPage } from "./pages/search";
 import { SettingsPage } from "./pages/settings";
 import { UnknownPage } from "./pages/unknown";
 import { navigate, PlaceContext, usePlaceSource } from "./router";
+import { ErrorBoundary } from "./ui/boundary";
 import { LiveProvider } from "./ui/live";
 import { PaletteProvider } from "./ui/palette";
 import { Shell } from "./ui/shell";
@@ -27,25 +28,29 @@ export function App() {
   if (isSignedOut) return <SignedOut />;
   const route = readRoute(place.path);
   return (
-    <I18nProvider locale="en-US">
-      <QueryClientProvider client={client}>
-        <RouterProvider navigate={(to) => navigate(to)}>
-          <PlaceContext value={place}>
-            <LiveProvider>
-              <PaletteProvider>
-                <Shell route={route}>
-                  <PageOf route={route} />
-                </Shell>
-              </PaletteProvider>
-            </LiveProvider>
-          </PlaceContext>
-        </RouterProvider>
-      </QueryClientProvider>
-    </I18nProvider>
+    <ErrorBoundary place={place}>
+      <I18nProvider locale="en-US">
+        <QueryClientProvider client={client}>
+          <RouterProvider navigate={(to) => navigate(to)}>
+            <PlaceContext value={place}>
+              <LiveProvider>
+                <PaletteProvider>
+                  <Shell route={route}>
+                    <ErrorBoundary place={place}>
+                      <PageOf route={route} />
+                    </ErrorBoundary>
+                  </Shell>
+                </PaletteProvider>
+              </LiveProvider>
+            </PlaceContext>
+          </RouterProvider>
+        </QueryClientProvider>
+      </I18nProvider>
+    </ErrorBoundary>
   );
 }
 
-/** The page of a route. A page of another thing is another page: its key makes it start anew. */
+/** The page of a route. The key resets the state of a page when the route names another cluster, namespace or object. */
 function PageOf({ route }: { route: Route }) {
   switch (route.page) {
     case "fleet":

@@ -7,15 +7,17 @@ interface Entry {
 }
 
 export interface Navigation {
-  /** How the page was reached: a new entry starts at the top, an old one where it was left. */
+  /** How the page was reached. */
   kind: "push" | "replace" | "pop" | "load";
   key: number;
+  /** Where the page starts: at the top, where it was left, or where it is. */
+  scroll: "top" | "restore" | "stay";
 }
 
 const listeners = new Set<() => void>();
 const scrollPositions = new Map<number, number>();
 let lastKey = 0;
-let navigation: Navigation = { kind: "load", key: 0 };
+let navigation: Navigation = { kind: "load", key: 0, scroll: "top" };
 
 /** The element that scrolls; its position belongs to the entry of the history. */
 let scroller: HTMLElement | null = null;
@@ -34,7 +36,10 @@ function changed(next: Navigation): void {
 }
 
 export interface NavigateOptions {
+  /** The new address takes the place of the current entry of the history. */
   replace?: boolean;
+  /** The page starts at the top although the entry stays the same. */
+  toTop?: boolean;
 }
 
 /** Goes to a path of the console. */
@@ -42,18 +47,18 @@ export function navigate(to: string, options: NavigateOptions = {}): void {
   if (to === location.pathname + location.search) return;
   if (options.replace) {
     history.replaceState({ key: navigation.key } satisfies Entry, "", to);
-    changed({ kind: "replace", key: navigation.key });
+    changed({ kind: "replace", key: navigation.key, scroll: options.toTop ? "top" : "stay" });
   } else {
     remember();
     lastKey += 1;
     history.pushState({ key: lastKey } satisfies Entry, "", to);
-    changed({ kind: "push", key: lastKey });
+    changed({ kind: "push", key: lastKey, scroll: "top" });
   }
 }
 
 function onPop(): void {
   remember();
-  changed({ kind: "pop", key: (history.state as Entry | null)?.key ?? 0 });
+  changed({ kind: "pop", key: (history.state as Entry | null)?.key ?? 0, scroll: "restore" });
 }
 
 /** The place in the page where the current entry of the history was left. */
@@ -69,7 +74,7 @@ function subscribe(listener: () => void): () => void {
   if (listeners.size === 0) {
     history.scrollRestoration = "manual";
     lastKey = Math.max(lastKey, (history.state as Entry | null)?.key ?? 0);
-    navigation = { kind: "load", key: lastKey };
+    navigation = { kind: "load", key: lastKey, scroll: "top" };
     addEventListener("popstate", onPop);
   }
   listeners.add(listener);

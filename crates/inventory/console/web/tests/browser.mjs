@@ -1,17 +1,18 @@
 // Walks through the console as a person would: every page, by mouse and by keyboard, in both themes.
 //
-//   node tests/browser.mjs [--base URL] [--link URL] [--shots DIR] [--every]
+//   node tests/browser.mjs [--base URL] [--link URL] [--shots DIR] [--every] [--states]
 //
 // It opens every page on a laptop in both themes and on a phone in the light one; --every, which --shots implies, adds the dark phone and
 // a large screen.
-// Without --base it starts the fixture, which lets it provoke outages, an empty fleet and 50,000 rows. With a hub, give the sign-in
-// link: it is used once, and its origin is the base. One line per check; the exit code is 1 if any check failed.
+// Without --base and --link it starts the fixture, which can cause every state of a page: loading, errors, a lost hub, an ended session,
+// an empty fleet, 50,000 rows. --states checks these states alone. With a hub, give the sign-in link: it is used once, and its origin is
+// the base. One line per check; the exit code is 1 if any check failed.
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { provoked } from "./provoked.mjs";
-import { launch, Misdeeds, PATIENCE, startFixture } from "./session.mjs";
+import { launch, PageErrors, PATIENCE, startFixture } from "./session.mjs";
+import { states } from "./states.mjs";
 import { walks } from "./walks.mjs";
 
 const { values: options } = parseArgs({
@@ -20,6 +21,7 @@ const { values: options } = parseArgs({
     link: { type: "string", default: process.env.CONSOLE_LINK ?? "" },
     shots: { type: "string", default: "" },
     every: { type: "boolean", default: false },
+    states: { type: "boolean", default: false },
   },
 });
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -29,9 +31,11 @@ let failures = 0;
 
 /** Runs one check and prints its line. A check that fails does not stop the others. */
 async function check(name, body) {
+  const start = Date.now();
   try {
     const note = await body();
-    console.log(`ok      ${name}${note ? ` (${note})` : ""}`);
+    const took = `${((Date.now() - start) / 1000).toFixed(1)} s`;
+    console.log(`ok      ${name} (${note ? `${note}, ` : ""}${took})`);
   } catch (error) {
     failures += 1;
     console.log(`FAILED  ${name}: ${String(error?.message ?? error).split("\n").slice(0, 6).join(" | ")}`);
@@ -49,7 +53,7 @@ async function accessible(page) {
 /** Waits until the page shows what it has: no bars in the place of text. */
 async function ready(page) {
   await page.locator("h1").first().waitFor({ timeout: PATIENCE });
-  await page.waitForFunction(() => document.querySelector(".bone") === null, undefined, { timeout: PATIENCE });
+  await page.waitForFunction(() => document.querySelector(".skeleton") === null, undefined, { timeout: PATIENCE });
 }
 
 /** Addresses of every page, found by asking the API as the signed-in person. */
@@ -91,8 +95,8 @@ async function addresses(page) {
 /** Opens every page in one theme and size: axe, the content security policy, requests, overflow. */
 async function everyPage(context, base, theme, sizeName) {
   const page = await context.newPage();
-  const misdeeds = new Misdeeds();
-  await misdeeds.watch(page);
+  const pageErrors = new PageErrors();
+  await pageErrors.watch(page);
   await page.goto(`${base}/`);
   await ready(page);
   const { pages } = await addresses(page);
@@ -104,30 +108,15 @@ async function everyPage(context, base, theme, sizeName) {
       const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       if (wider > 0) throw new Error(`the page is ${wider} px wider than the screen`);
       if (options.shots) await page.screenshot({ path: join(options.shots, `${name.replaceAll(" ", "-")}-${theme}-${sizeName}.png`) });
-      const found = misdeeds.take();
+      const found = pageErrors.take();
       if (found.length > 0) throw new Error(found.join(" | "));
     });
   }
   await page.close();
 }
 
-async function main() {
-  if (options.shots) mkdirSync(options.shots, { recursive: true });
-  const fixture = options.base || options.link ? null : await startFixture();
-  const base = (options.base || (options.link && new URL(options.link).origin) || fixture?.base).replace(/\/$/, "");
-  const { browser, close } = await launch();
-  const signedIn = await browser.newContext();
-  if (options.link) {
-    const page = await signedIn.newPage();
-    await check("the sign-in link opens the console", async () => {
-      await page.goto(options.link);
-      await page.getByRole("heading", { name: "Fleet" }).waitFor({ timeout: PATIENCE });
-    });
-    await page.close();
-  }
-  const storageState = await signedIn.storageState();
-  const contextOf = (more) => browser.newContext({ storageState, ...more });
-
+/** Every page in every theme and size, then by mouse and by keyboard. */
+async function everyTheme(contextOf, base) {
   for (const theme of ["light", "dark"]) {
     for (const [sizeName, viewport] of Object.entries(SIZES)) {
       const isExtra = sizeName === "desk" || (sizeName === "phone" && theme === "dark");
@@ -140,11 +129,34 @@ async function main() {
     await walks({ context, base, theme, check, accessible, ready, addresses, shots: options.shots });
     await context.close();
   }
-  if (fixture) await provoked({ contextOf, base, check, accessible, ready, shots: options.shots });
-  await close();
-  fixture?.stop();
+}
+
+async function main() {
+  if (options.shots) mkdirSync(options.shots, { recursive: true });
+  const fixture = options.base || options.link ? null : await startFixture();
+  try {
+    const base = (options.base || (options.link && new URL(options.link).origin) || fixture?.base).replace(/\/$/, "");
+    const { browser, close } = await launch();
+    const signedIn = await browser.newContext();
+    if (options.link) {
+      const page = await signedIn.newPage();
+      await check("the sign-in link opens the console", async () => {
+        await page.goto(options.link);
+        await page.getByRole("heading", { name: "Fleet" }).waitFor({ timeout: PATIENCE });
+      });
+      await page.close();
+    }
+    const storageState = await signedIn.storageState();
+    // A colour on its way to another would be a finding of axe-core.
+    const contextOf = (more) => browser.newContext({ storageState, reducedMotion: "reduce", ...more });
+    if (!options.states) await everyTheme(contextOf, base);
+    if (fixture) await states({ contextOf, base, check, accessible, ready, shots: options.shots });
+    await close();
+  } finally {
+    fixture?.stop();
+  }
   console.log(failures === 0 ? "all checks passed" : `${failures} checks failed`);
-  process.exit(failures === 0 ? 0 : 1);
+  process.exitCode = failures === 0 ? 0 : 1;
 }
 
 await main();

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
-/** How long a page may take to show what is waited for. */
-export const PATIENCE = 15_000;
+/** How long a page may take to show what is waited for. It is long, so that a busy machine fails no check. */
+export const PATIENCE = 30_000;
 
 const FLAGS = [
   "--no-sandbox",
@@ -37,10 +37,10 @@ export async function launch() {
   };
 }
 
-/** What a page did that it must not do. */
-export class Misdeeds {
+/** Errors of a page: of its scripts, of its requests, and violations of the content security policy. */
+export class PageErrors {
   list = [];
-  /** Answers that a test provokes are no misdeeds while this returns true for them. */
+  /** Errors that a test causes do not count while this returns true for them. */
   expected = () => false;
 
   watch(page) {
@@ -65,9 +65,20 @@ export class Misdeeds {
     });
   }
 
-  /** The misdeeds since the last call. */
+  /** The errors since the last call. */
   take() {
     return this.list.splice(0);
+  }
+}
+
+/** Waits until a question to the fixture has the answer that is waited for. */
+export async function until(question, wanted) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const answer = await question();
+    if (answer === wanted) return;
+    if (Date.now() > end) throw new Error(`the answer is ${answer} and not ${wanted}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 

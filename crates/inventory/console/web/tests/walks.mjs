@@ -1,19 +1,19 @@
 // Two ways through the console: one by mouse, one by keyboard alone.
 import { join } from "node:path";
-import { Misdeeds, PATIENCE } from "./session.mjs";
+import { PageErrors, PATIENCE } from "./session.mjs";
 
 export async function walks({ context, base, theme, check, accessible, ready, addresses, shots }) {
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
-  const misdeeds = new Misdeeds();
-  await misdeeds.watch(page);
+  const pageErrors = new PageErrors();
+  await pageErrors.watch(page);
   await page.goto(`${base}/`);
   await ready(page);
   const { pages, main, pod } = await addresses(page);
   const step = (name, body) =>
     check(`${name}, ${theme}`, async () => {
       const note = await body();
-      const found = misdeeds.take();
+      const found = pageErrors.take();
       if (found.length > 0) throw new Error(found.join(" | "));
       return note;
     });
@@ -105,6 +105,13 @@ async function byMouse({ page, base, step, heading, shot, accessible, main, pod 
     await other.click();
     await heading(name);
   });
+  await step("mouse: the kind in the breadcrumbs opens the other kinds of the namespace", async () => {
+    await page.goto(`${base}/clusters/${pod.cluster}/objects/${pod.uid}`);
+    await page.getByRole("button", { name: "Other kinds" }).click();
+    await page.getByRole("menuitemradio", { name: /^ConfigMaps/ }).click();
+    await heading("ConfigMaps");
+    await page.waitForURL((url) => url.searchParams.get("namespace") === pod.namespace);
+  });
   await step("mouse: the panel says how to add a cluster", async () => {
     await page.goto(`${base}/`);
     await page.getByRole("button", { name: "Add cluster" }).click();
@@ -174,6 +181,17 @@ async function byKeyboard({ page, base, step, heading, shot, accessible, ready, 
     await focusIsOnHeading(page);
     await page.goBack();
     await heading("Pods");
+  });
+  await step("keys: Ctrl-K in a table opens the search and does not move between rows", async () => {
+    await page.goto(base + pages.pods);
+    await ready(page);
+    await page.locator('[role=row][data-index="1"]').focus();
+    await press("Control+k");
+    await page.getByRole("dialog", { name: "Search the fleet" }).waitFor();
+    await press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    await page.waitForFunction(() => document.activeElement?.getAttribute("data-index") !== null);
+    if ((await focused()) !== "1") throw new Error(`the focus is on row ${await focused()}`);
   });
   await step("keys: tabs by arrows", async () => {
     await page.goto(base + pages.object);

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Gathered } from "./live";
+import { environmentManager, QueryObserver } from "@tanstack/react-query";
+import { ChangeBatcher, listen, type LiveListener, type Visibility } from "./live";
 import { FIRST_PAGE, NEXT_PAGE, PagedList, type Page } from "./pagedList";
-import { touches, type Changes } from "./queries";
+import { createQueryClient, POLL, queries, refresh, touches, type Changes } from "./queries";
 
 /** A hub with rows by name, asked by the last name of the page before. */
 class Store {
@@ -108,6 +109,35 @@ describe("PagedList", () => {
     expect([list.view().error, list.view().total, list.view().row(0)]).toEqual([null, 1, "other"]);
   });
 
+  it("says why a later page is missing and loads it on retry", async () => {
+    const [store, list] = stored(1000);
+    list.want(0, 30);
+    await settled();
+    store.fail = true;
+    list.want(90, 130);
+    await settled();
+    expect([list.view().total, list.view().error?.message, list.view().row(110)]).toEqual([1000, "unreachable", undefined]);
+    store.fail = false;
+    list.retry();
+    await settled();
+    expect([list.view().error, list.view().row(110)]).toEqual([null, name(110)]);
+  });
+
+  it("tries again when a person comes back to a list that failed", async () => {
+    const store = new Store();
+    store.names = ["pod"];
+    store.fail = true;
+    const list = new PagedList(store.fetch);
+    const leave = list.subscribe(() => {});
+    await settled();
+    expect(list.view().error).not.toBeNull();
+    leave();
+    store.fail = false;
+    list.subscribe(() => {});
+    await settled();
+    expect([list.view().error, list.view().row(0)]).toEqual([null, "pod"]);
+  });
+
   it("asks again when a change arrives during a request", async () => {
     const [store, list] = stored(10);
     list.invalidate();
@@ -116,19 +146,19 @@ describe("PagedList", () => {
   });
 });
 
-describe("Gathered", () => {
+describe("ChangeBatcher", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
   it("passes the first change on at once and the next together", () => {
     const passed: Map<string, Set<string> | null>[] = [];
-    const gathered = new Gathered((changes) => passed.push(changes));
-    gathered.add('{"cluster":"a","kinds":["Pod"]}');
+    const batcher = new ChangeBatcher((changes) => passed.push(changes));
+    batcher.add('{"cluster":"a","kinds":["Pod"]}');
     expect(passed).toHaveLength(1);
-    gathered.add('{"cluster":"a","kinds":["Pod","Node"]}');
-    gathered.add('{"cluster":"a","kinds":["Job"]}');
-    gathered.add('{"cluster":"b"}');
-    gathered.add('{"cluster":"b","kinds":["Job"]}');
+    batcher.add('{"cluster":"a","kinds":["Pod","Node"]}');
+    batcher.add('{"cluster":"a","kinds":["Job"]}');
+    batcher.add('{"cluster":"b"}');
+    batcher.add('{"cluster":"b","kinds":["Job"]}');
     expect(passed).toHaveLength(1);
     vi.advanceTimersByTime(1000);
     expect(passed[1]).toEqual(
@@ -139,15 +169,182 @@ describe("Gathered", () => {
     );
     vi.advanceTimersByTime(10_000);
     expect(passed).toHaveLength(2);
-    gathered.add('{"cluster":"a","kinds":["Pod"]}');
+    batcher.add('{"cluster":"a","kinds":["Pod"]}');
     expect(passed).toHaveLength(3);
   });
 
   it("leaves out what it cannot read", () => {
     const pass = vi.fn();
-    const gathered = new Gathered(pass);
-    for (const text of ["", "{", "null", "[]", '{"cluster":3}']) gathered.add(text);
+    const batcher = new ChangeBatcher(pass);
+    for (const text of ["", "{", "null", "[]", '{"cluster":3}']) batcher.add(text);
     expect(pass).not.toHaveBeenCalled();
+  });
+});
+
+/** A stream that a test opens and breaks. */
+class FakeStream {
+  static readonly CLOSED = 2;
+  static all: FakeStream[] = [];
+  readyState = 0;
+  onopen: (() => void) | null = null;
+  onerror: (() => void) | null = null;
+
+  constructor(readonly path: string) {
+    FakeStream.all.push(this);
+  }
+
+  addEventListener(): void {}
+
+  close(): void {
+    this.readyState = FakeStream.CLOSED;
+  }
+
+  static get open(): FakeStream[] {
+    return FakeStream.all.filter((stream) => stream.readyState !== FakeStream.CLOSED);
+  }
+}
+
+/** A page that a test hides and shows. */
+class FakePage extends EventTarget {
+  hidden = false;
+
+  show(isVisible: boolean): void {
+    this.hidden = !isVisible;
+    this.dispatchEvent(new Event("visibilitychange"));
+  }
+}
+
+describe("listen", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    vi.stubGlobal("EventSource", FakeStream);
+    FakeStream.all = [];
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  function listening(page = new FakePage()) {
+    const listener = { onChanges: vi.fn(), onReturn: vi.fn(), onState: vi.fn() } satisfies LiveListener;
+    const stop = listen("/live", listener, page as unknown as Visibility);
+    return { page, listener, stop };
+  }
+
+  it("asks for everything at every open, the first included", () => {
+    const { listener } = listening();
+    expect(listener.onReturn).not.toHaveBeenCalled();
+    FakeStream.all[0]?.onopen?.();
+    expect(listener.onReturn).toHaveBeenCalledTimes(1);
+    FakeStream.all[0]?.onerror?.();
+    FakeStream.all[0]?.onopen?.();
+    expect(listener.onReturn).toHaveBeenCalledTimes(2);
+  });
+
+  it("has no stream while the page is hidden", () => {
+    const { page, listener } = listening();
+    FakeStream.all[0]?.onopen?.();
+    page.show(false);
+    expect(FakeStream.open).toHaveLength(0);
+    page.show(true);
+    expect(FakeStream.open).toHaveLength(1);
+    FakeStream.open[0]?.onopen?.();
+    expect(listener.onReturn).toHaveBeenCalledTimes(2);
+    expect(listener.onState).not.toHaveBeenCalledWith("offline", expect.anything());
+  });
+
+  it("opens nothing for a page that starts hidden", () => {
+    const page = new FakePage();
+    page.hidden = true;
+    listening(page);
+    expect(FakeStream.all).toHaveLength(0);
+    page.show(true);
+    expect(FakeStream.open).toHaveLength(1);
+  });
+
+  it("opens a closed stream again, but not for a hidden page", () => {
+    const { page, listener } = listening();
+    const [first] = FakeStream.all;
+    first?.close();
+    first?.onerror?.();
+    expect(listener.onState).toHaveBeenLastCalledWith("offline", expect.anything());
+    page.show(false);
+    vi.advanceTimersByTime(60_000);
+    expect(FakeStream.all).toHaveLength(1);
+    page.show(true);
+    expect(FakeStream.open).toHaveLength(1);
+  });
+
+  it("closes the stream when it stops", () => {
+    const { page, stop } = listening();
+    stop();
+    page.show(true);
+    expect(FakeStream.open).toHaveLength(0);
+  });
+});
+
+describe("queries", () => {
+  const answers: (() => void)[] = [];
+  const fetched = vi.fn();
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    // Without a window React Query takes the process for a server, which polls nothing.
+    environmentManager.setIsServer(() => false);
+    answers.length = 0;
+    fetched.mockReset();
+    vi.stubGlobal("fetch", (path: string) => {
+      fetched(path);
+      return new Promise((resolve) => answers.push(() => resolve(Response.json({ items: [] }))));
+    });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  async function answer(): Promise<void> {
+    for (const each of answers.splice(0)) each();
+    await vi.advanceTimersByTimeAsync(1);
+  }
+
+  it.each([
+    ["the clusters", queries.clusters()],
+    ["a cluster", queries.cluster("a")],
+  ])("ask for %s again, so that a quiet cluster does not seem old", async (_, options) => {
+    const client = createQueryClient();
+    const stop = new QueryObserver(client, options as ReturnType<typeof queries.clusters>).subscribe(() => {});
+    await answer();
+    expect(fetched).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(POLL);
+    expect(fetched).toHaveBeenCalledTimes(2);
+    stop();
+    client.clear();
+  });
+
+  it("are asked again when the stream opens during the first request", async () => {
+    const client = createQueryClient();
+    const stop = new QueryObserver(client, queries.namespaces("a")).subscribe(() => {});
+    refresh(client, null);
+    expect(fetched).toHaveBeenCalledTimes(1);
+    await answer();
+    expect(fetched).toHaveBeenCalledTimes(2);
+    await answer();
+    expect(fetched).toHaveBeenCalledTimes(2);
+    stop();
+    client.clear();
+  });
+
+  it("are asked again only if the changes touch them", async () => {
+    const client = createQueryClient();
+    const stop = new QueryObserver(client, queries.namespaces("a")).subscribe(() => {});
+    await answer();
+    refresh(client, new Map([["b", null]]));
+    expect(fetched).toHaveBeenCalledTimes(1);
+    refresh(client, new Map([["a", null]]));
+    expect(fetched).toHaveBeenCalledTimes(2);
+    stop();
+    client.clear();
   });
 });
 

@@ -11,53 +11,71 @@ export type LiveState = "connecting" | "live" | "offline";
 export interface LiveListener {
   /** Kinds by cluster; null stands for everything in the cluster. */
   onChanges(changes: Map<string, Set<string> | null>): void;
-  /** News were lost, or the stream was for a while: anything may have changed. */
+  /** The stream has just opened, or the hub dropped announcements: the page may have missed any change. */
   onReturn(): void;
   /** The stream is open or lost. */
   onState(state: LiveState, since: number): void;
 }
 
-/** Listens to the stream of changes until the returned function is called. */
-export function listen(path: string, listener: LiveListener): () => void {
+/** The part of a document that says whether a person can see it. */
+export type Visibility = Pick<Document, "hidden" | "addEventListener" | "removeEventListener">;
+
+/**
+ * Listens to the stream of changes until the returned function is called. A hidden page has no stream: browsers permit six connections
+ * to a hub over HTTP/1.1, for all tabs together.
+ */
+export function listen(path: string, listener: LiveListener, page: Visibility = document): () => void {
   let source: EventSource | null = null;
   let lost = false;
   let wait = FIRST_WAIT;
   let reopen: ReturnType<typeof setTimeout> | undefined;
-  const changes = new Gathered(listener.onChanges);
+  const changes = new ChangeBatcher(listener.onChanges);
 
   const open = () => {
-    source = new EventSource(path);
-    source.onopen = () => {
+    const opened = new EventSource(path);
+    source = opened;
+    opened.onopen = () => {
       wait = FIRST_WAIT;
-      listener.onState("live", Date.now());
-      if (lost) listener.onReturn();
       lost = false;
+      listener.onState("live", Date.now());
+      listener.onReturn();
     };
-    source.onerror = () => {
+    opened.onerror = () => {
       if (!lost) listener.onState("offline", Date.now());
       lost = true;
       // A browser tries again by itself only while the stream is not closed; an answer such as 401 closes it.
-      if (source?.readyState === EventSource.CLOSED) {
+      if (opened.readyState === EventSource.CLOSED) {
         clearTimeout(reopen);
         reopen = setTimeout(open, wait);
         wait = Math.min(wait * 2, LAST_WAIT);
       }
     };
-    source.addEventListener("change", (event) => changes.add(event.data as string));
-    source.addEventListener("cluster", (event) => changes.add(event.data as string));
-    // The hub had more news than it could keep for this page.
-    source.addEventListener("reload", () => listener.onReturn());
+    opened.addEventListener("change", (event) => changes.add(event.data as string));
+    opened.addEventListener("cluster", (event) => changes.add(event.data as string));
+    // The hub had more announcements than it could keep for this page.
+    opened.addEventListener("reload", () => listener.onReturn());
   };
-  open();
-  return () => {
+  const close = () => {
     clearTimeout(reopen);
-    changes.stop();
     source?.close();
+    source = null;
+  };
+  const onVisibility = () => {
+    close();
+    wait = FIRST_WAIT;
+    if (!page.hidden) open();
+  };
+  page.addEventListener("visibilitychange", onVisibility);
+  if (!page.hidden) open();
+  return () => {
+    page.removeEventListener("visibilitychange", onVisibility);
+    changes.stop();
+    close();
   };
 }
 
-/** Gathers announcements: the first is passed on at once, those that follow together. */
-export class Gathered {
+/** Passes the first announcement on at once, and those of the next second together. */
+export class ChangeBatcher {
   #waiting = new Map<string, Set<string> | null>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 

@@ -56,6 +56,11 @@ export class PagedList<Row> {
   }
 
   subscribe = (listener: () => void): (() => void) => {
+    // A person who comes back to the list has not seen the error: the list tries again.
+    if (this.#listeners.size === 0 && this.#error !== null) {
+      this.#error = null;
+      this.#view = this.#look();
+    }
     this.#listeners.add(listener);
     void this.#work();
     return () => {

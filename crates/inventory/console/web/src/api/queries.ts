@@ -4,6 +4,8 @@ import { ApiError, api, type EventsQuery, type ObjectsQuery } from "./client";
 
 /** How often a request that did not reach the hub is tried again before the page says so. */
 const RETRIES = 2;
+/** How often a visible page asks when each cluster was last in contact: the hub announces no heartbeats. */
+export const POLL = 15_000;
 
 export function createQueryClient(): QueryClient {
   return new QueryClient({
@@ -11,7 +13,10 @@ export function createQueryClient(): QueryClient {
       queries: {
         staleTime: 15_000,
         gcTime: 5 * 60_000,
-        refetchOnWindowFocus: true,
+        // The stream opens when a page becomes visible, and every open asks for everything again.
+        refetchOnWindowFocus: false,
+        // A hub on this machine can be reached without a network.
+        networkMode: "always",
         retry: (count, error) => {
           const answered = error instanceof ApiError && error.status > 0 && error.status < 500;
           return !answered && count < RETRIES;
@@ -23,8 +28,10 @@ export function createQueryClient(): QueryClient {
 }
 
 export const queries = {
-  clusters: () => queryOptions({ queryKey: ["clusters"], queryFn: ({ signal }) => api.clusters(signal) }),
-  cluster: (id: string) => queryOptions({ queryKey: ["cluster", id], queryFn: ({ signal }) => api.cluster(id, signal) }),
+  clusters: () =>
+    queryOptions({ queryKey: ["clusters"], queryFn: ({ signal }) => api.clusters(signal), refetchInterval: POLL }),
+  cluster: (id: string) =>
+    queryOptions({ queryKey: ["cluster", id], queryFn: ({ signal }) => api.cluster(id, signal), refetchInterval: POLL }),
   counts: (id: string, namespace: string | null) =>
     queryOptions({ queryKey: ["counts", id, namespace], queryFn: ({ signal }) => api.counts(id, namespace, signal) }),
   namespaces: (id: string) =>
@@ -67,5 +74,24 @@ export function touches(query: Pick<Query, "queryKey">, changes: Changes): boole
       return touchesObjects({ cluster: (second as EventsQuery).cluster ?? null, kind: "Event" }, changes);
     default:
       return changes.has(String(second));
+  }
+}
+
+/**
+ * Asks again for what the changes touch; without changes for everything. A first request that is under way may have been answered before
+ * the change: React Query does not repeat it, so it is asked again when it is done.
+ */
+export function refresh(client: QueryClient, changes: Changes | null): void {
+  const isTouched = (query: Query) => changes === null || touches(query, changes);
+  const loading = client
+    .getQueryCache()
+    .findAll({ fetchStatus: "fetching", predicate: (query) => query.state.data === undefined && isTouched(query) });
+  void client.invalidateQueries({ predicate: isTouched });
+  for (const query of loading) {
+    // A failed request shows its error and is asked again by hand.
+    query.promise?.then(
+      () => client.invalidateQueries({ queryKey: query.queryKey, exact: true }),
+      () => undefined,
+    );
   }
 }

@@ -1,5 +1,6 @@
 // Facts about an object: short texts by name, as the hub derives them from each kind.
 import type { ObjectSummary } from "../api/types";
+import factsByKind from "./facts.json";
 
 /** Facts in the order of their worth; others follow by name. */
 const ORDER = [
@@ -28,42 +29,28 @@ const ORDER = [
   "message",
 ];
 
-/** The facts that objects of a kind have, so that the columns of a list stand before its rows come. */
-export const FACTS_OF_KIND: Record<string, readonly string[]> = {
-  Pod: ["ready", "restarts", "node", "image", "ip"],
-  Deployment: ["ready", "image", "strategy"],
-  StatefulSet: ["ready", "image", "service"],
-  DaemonSet: ["ready", "image"],
-  Job: ["completions", "owner"],
-  CronJob: ["schedule", "active", "last_schedule"],
-  Service: ["type", "cluster_ip", "ports"],
-  Ingress: ["class", "hosts", "address"],
-  NetworkPolicy: ["types"],
-  ConfigMap: ["keys"],
-  Secret: ["type", "keys"],
-  PersistentVolumeClaim: ["size", "storage_class", "volume"],
-  Node: ["roles", "version", "cpu", "memory", "pods"],
-  ServiceAccount: ["secrets"],
-  Role: ["rules", "resources"],
-  ClusterRole: ["rules", "resources"],
-  RoleBinding: ["role", "subjects"],
-  ClusterRoleBinding: ["role", "subjects"],
-  Event: ["reason", "object", "message"],
-};
+const BY_KIND = new Map<string, readonly string[]>(Object.entries(factsByKind));
 
-const WORDS: Record<string, string> = {
-  ip: "IP",
-  uid: "UID",
-  id: "ID",
-  cpu: "CPU",
-  os: "OS",
-  tls: "TLS",
-  pvc: "PVC",
-  qos: "QoS",
-  url: "URL",
-  dns: "DNS",
-  k8s: "Kubernetes",
-};
+/** The facts that objects of a kind have, so that the columns of a list stand before its rows come. A test of the hub reads the same file. */
+export function factsOfKind(kind: string): readonly string[] {
+  return BY_KIND.get(kind) ?? [];
+}
+
+const WORDS = new Map(
+  Object.entries({
+    ip: "IP",
+    uid: "UID",
+    id: "ID",
+    cpu: "CPU",
+    os: "OS",
+    tls: "TLS",
+    pvc: "PVC",
+    qos: "QoS",
+    url: "URL",
+    dns: "DNS",
+    k8s: "Kubernetes",
+  }),
+);
 
 /** The name of a field for people: "cluster_ip" becomes "Cluster IP". */
 export function label(key: string): string {
@@ -71,7 +58,7 @@ export function label(key: string): string {
     .replace(/([a-z])([A-Z])/g, "$1_$2")
     .split(/[_\s]+/)
     .filter(Boolean)
-    .map((word) => WORDS[word.toLowerCase()] ?? word.toLowerCase());
+    .map((word) => WORDS.get(word.toLowerCase()) ?? word.toLowerCase());
   const text = words.join(" ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
@@ -91,14 +78,21 @@ export function orderFacts(keys: Iterable<string>): string[] {
 }
 
 /** Facts that read best in a fixed-width font. */
+const MONO = ["address", "cluster_ip", "hosts", "image", "ip", "node", "object", "owner", "role", "schedule", "service", "subjects", "version", "volume"];
+
 export function isMono(key: string): boolean {
-  return ["address", "cluster_ip", "hosts", "image", "ip", "node", "object", "owner", "role", "schedule", "service", "subjects", "version", "volume"].includes(key);
+  return MONO.includes(key);
 }
 
 /** Facts whose values are numbers and stand to the right. */
+const NUMBERS = ["active", "completions", "count", "cpu", "keys", "memory", "pods", "ready", "restarts", "rules", "secrets", "size"];
+
 export function isNumber(key: string): boolean {
-  return ["active", "completions", "count", "cpu", "keys", "memory", "pods", "ready", "restarts", "rules", "secrets", "size"].includes(key);
+  return NUMBERS.includes(key);
 }
+
+/** Every fact that has an order, a font or a side of its own. */
+export const NAMED_FACTS: readonly string[] = [...ORDER, ...MONO, ...NUMBERS];
 
 const KIBI_IN_GIBI = 1024 * 1024;
 
@@ -121,7 +115,7 @@ export function isTime(value: string): boolean {
 }
 
 /** One line about an object of any kind: what is wrong first, then what it is. */
-export function gist(object: Pick<ObjectSummary, "facts" | "status">): string {
+export function summaryLine(object: Pick<ObjectSummary, "facts" | "status">): string {
   const { facts } = object;
   const parts: string[] = [];
   if (facts.reason && facts.reason !== object.status.word) parts.push(facts.reason);

@@ -33,43 +33,38 @@ export function isClusterWide(kind: string): boolean {
   return CLUSTER_WIDE.has(kind);
 }
 
-const PLURALS: Record<string, string> = {
-  Ingress: "Ingresses",
-  NetworkPolicy: "NetworkPolicies",
-};
+const PLURALS = new Map([
+  ["Ingress", "Ingresses"],
+  ["NetworkPolicy", "NetworkPolicies"],
+]);
 
 /** The kind for a heading or a menu: "Pods", "NetworkPolicies". */
 export function plural(kind: string): string {
-  return PLURALS[kind] ?? `${kind}s`;
+  return PLURALS.get(kind) ?? `${kind}s`;
 }
 
-const SPOKEN: Record<string, [one: string, many: string]> = {
-  PersistentVolumeClaim: ["volume claim", "volume claims"],
-  Ingress: ["ingress", "ingresses"],
-  NetworkPolicy: ["network policy", "network policies"],
-};
+const SPOKEN = new Map<string, [one: string, many: string]>([
+  ["PersistentVolumeClaim", ["volume claim", "volume claims"]],
+  ["Ingress", ["ingress", "ingresses"]],
+  ["NetworkPolicy", ["network policy", "network policies"]],
+]);
 
 /** A number of objects in a sentence: "1 pod", "12 stateful sets". */
 export function counted(kind: string, count: number): string {
   const words = kind.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-  const [one, many] = SPOKEN[kind] ?? [words, `${words}s`];
+  const [one, many] = SPOKEN.get(kind) ?? [words, `${words}s`];
   return `${grouped(count)} ${count === 1 ? one : many}`;
 }
 
-const TROUBLE: Record<string, string> = {
-  Job: "failed",
-  PersistentVolumeClaim: "not bound",
-  Namespace: "terminating",
-};
+const TROUBLE = new Map([
+  ["Job", "failed"],
+  ["PersistentVolumeClaim", "not bound"],
+  ["Namespace", "terminating"],
+]);
 
 /** What is wrong with an object of a kind that counts as a problem: "not ready", "failed". */
 export function troubleWord(kind: string): string {
-  return TROUBLE[kind] ?? "not ready";
-}
-
-/** What is wrong with a number of objects: "2 pods not ready", "1 job failed". */
-export function trouble(kind: string, count: number): string {
-  return `${counted(kind, count)} ${troubleWord(kind)}`;
+  return TROUBLE.get(kind) ?? "not ready";
 }
 
 /** Kinds with problems and their number, the largest first. Warnings of Kubernetes are about objects, which count themselves. */
@@ -79,11 +74,14 @@ export function problemKinds(problems: Record<string, number>): [kind: string, c
     .sort(([, left], [, right]) => right - left);
 }
 
-/** All that is wrong: "7 pods not ready, 1 node not ready". */
+/** All that is wrong, the most first: "7 pods, 1 node not ready; 1 job failed". */
 export function troubles(problems: Record<string, number>): string {
-  return problemKinds(problems)
-    .map(([kind, count]) => trouble(kind, count))
-    .join(", ");
+  const byWord = new Map<string, string[]>();
+  for (const [kind, count] of problemKinds(problems)) {
+    const word = troubleWord(kind);
+    byWord.set(word, [...(byWord.get(word) ?? []), counted(kind, count)]);
+  }
+  return [...byWord].map(([word, counts]) => `${counts.join(", ")} ${word}`).join("; ");
 }
 
 /** A number with thin groups of three digits: "12,480". */

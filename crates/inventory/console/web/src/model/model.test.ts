@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Cluster } from "../api/types";
 import { age, ago, clock, silence, span } from "./age";
-import { gist, label, orderFacts, short } from "./facts";
-import { CATEGORIES, KINDS, counted, plural, problemCount, trouble, troubles } from "./kinds";
+import { conditionClass } from "./conditions";
+import { factsOfKind, label, NAMED_FACTS, orderFacts, short, summaryLine } from "./facts";
+import { CATEGORIES, KINDS, counted, plural, problemCount, troubles } from "./kinds";
 import { STATUS_CLASSES, isSilent, isStatusClass, stateClass } from "./status";
 import { NO_FILTERS, clusterHref, namespaceHref, objectHref, readFilters, readRoute, resourcesHref, writeFilters } from "./urls";
 import { readViews, toggleView, viewName } from "./views";
@@ -162,13 +163,21 @@ describe("kinds", () => {
     expect(CATEGORIES).toHaveLength(6);
   });
 
+  it("takes a kind that is named like a part of every object for an unknown kind", () => {
+    expect(plural("constructor")).toBe("constructors");
+    expect(counted("constructor", 2)).toBe("2 constructors");
+    expect(troubles({ toString: 1 })).toBe("1 to string not ready");
+    expect(factsOfKind("constructor")).toEqual([]);
+    expect(label("constructor")).toBe("Constructor");
+  });
+
   it("counts in words", () => {
     expect(plural("NetworkPolicy")).toBe("NetworkPolicies");
     expect(counted("Pod", 1)).toBe("1 pod");
     expect(counted("StatefulSet", 12)).toBe("12 stateful sets");
     expect(counted("NetworkPolicy", 1200)).toBe("1,200 network policies");
-    expect(trouble("Job", 1)).toBe("1 job failed");
-    expect(troubles({ Node: 1, Pod: 7, Job: 0, Event: 90 })).toBe("7 pods not ready, 1 node not ready");
+    expect(troubles({ Node: 1, Pod: 7, Job: 0, Event: 90 })).toBe("7 pods, 1 node not ready");
+    expect(troubles({ Job: 1, Pod: 7, Node: 1 })).toBe("7 pods, 1 node not ready; 1 job failed");
     expect(troubles({})).toBe("");
     expect(problemCount({ Node: 1, Pod: 7, Event: 90 })).toBe(8);
   });
@@ -182,12 +191,17 @@ describe("facts", () => {
   });
 
   it("shortens images and nodes", () => {
-    expect(short("image", "registry.internal/payments/ledger:1.2@sha256:ab")).toBe("ledger:1.2@sha256:ab");
+    expect(short("image", "resummaryLinery.internal/payments/ledger:1.2@sha256:ab")).toBe("ledger:1.2@sha256:ab");
     expect(short("image", "nginx")).toBe("nginx");
     expect(short("node", "ip-10-0-0-1.eu.internal")).toBe("ip-10-0-0-1");
     expect(short("reason", "a.b/c")).toBe("a.b/c");
     expect(short("memory", "64417072Ki")).toBe("61 GiB");
     expect(short("memory", "64Gi")).toBe("64Gi");
+  });
+
+  it("orders and aligns only facts that a kind has", () => {
+    const known = new Set([...KINDS.flatMap(factsOfKind), "count"]);
+    expect(NAMED_FACTS.filter((fact) => !known.has(fact))).toEqual([]);
   });
 
   it("puts the most useful fact first", () => {
@@ -196,12 +210,26 @@ describe("facts", () => {
 
   it("says what is wrong before what it is", () => {
     const status = { class: "error" as const, word: "Failed" };
-    expect(gist({ status, facts: { image: "nginx", restarts: "3", reason: "OOMKilled", ready: "0/1" } })).toBe(
+    expect(summaryLine({ status, facts: { image: "nginx", restarts: "3", reason: "OOMKilled", ready: "0/1" } })).toBe(
       "OOMKilled · 0/1 ready · 3 restarts",
     );
     const ok = { class: "ok" as const, word: "Running" };
-    expect(gist({ status: ok, facts: { restarts: "0", ready: "1/1", node: "n1.eu.internal" } })).toBe("1/1 ready · n1");
-    expect(gist({ status: ok, facts: { rules: "8", ports: "80", secrets: "0" } })).toBe("80 · 8 rules");
-    expect(gist({ status: ok, facts: { cpu: "16", memory: "64417072Ki" } })).toBe("16 CPU · 61 GiB");
+    expect(summaryLine({ status: ok, facts: { restarts: "0", ready: "1/1", node: "n1.eu.internal" } })).toBe("1/1 ready · n1");
+    expect(summaryLine({ status: ok, facts: { rules: "8", ports: "80", secrets: "0" } })).toBe("80 · 8 rules");
+    expect(summaryLine({ status: ok, facts: { cpu: "16", memory: "64417072Ki" } })).toBe("16 CPU · 61 GiB");
   });
+});
+
+describe("conditions", () => {
+  it.each([
+    ["Ready", "True", "Running", "ok"],
+    ["Ready", "False", "Running", "warning"],
+    ["Ready", "False", "Succeeded", "none"],
+    ["ContainersReady", "False", "Failed", "none"],
+    ["Ready", "Unknown", "Running", "warning"],
+    ["DisruptionTarget", "True", "Running", "warning"],
+    ["DisruptionTarget", "True", "Failed", "warning"],
+    ["MemoryPressure", "False", undefined, "none"],
+    ["PodResizeInProgress", "True", "Running", "progress"],
+  ])("%s %s of a pod that is %s: %s", (type, status, phase, expected) => expect(conditionClass(type, status, phase)).toBe(expected));
 });

@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Input, SearchField } from "react-aria-components/SearchField";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components/Tabs";
-import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
 import type { Cluster, NamespaceSummary } from "../api/types";
 import { span } from "../model/age";
@@ -16,7 +15,7 @@ import { type Column, Grid } from "../ui/grid";
 import { Icon, StatusIcon } from "../ui/icons";
 import { KindTiles } from "../ui/kinds";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
-import { Banner, Bone, Bones, Empty, ENROLL_COMMAND, Failure, NotFound, SilenceBanner } from "../ui/states";
+import { Banner, Empty, ENROLL_COMMAND, isNotFound, NotFound, QueryView, SilenceBanner, Skeleton } from "../ui/states";
 
 /** How many events the tab of events shows. */
 const EVENTS = 200;
@@ -24,26 +23,24 @@ const EVENTS = 200;
 const MANY = 12;
 
 export function ClusterPage({ id }: { id: string }) {
-  const { data: cluster, error, refetch } = useQuery(queries.cluster(id));
+  const query = useQuery(queries.cluster(id));
+  const isMissing = isNotFound(query.error);
+  const cluster = isMissing ? undefined : query.data;
   useTitle(cluster?.name ?? "Cluster");
-  const isNotFound = error instanceof ApiError && error.isNotFound;
   return (
     <ScrollArea className="page">
       <header className="page-head">
         <div>
           <div className="title-line">
-            {!isNotFound && <KindLabel kind="Cluster" />}
-            <Heading mono={cluster !== undefined}>{cluster?.name ?? (isNotFound ? "Not found" : "Cluster")}</Heading>
+            {!isMissing && <KindLabel kind="Cluster" />}
+            <Heading mono={cluster !== undefined}>{cluster?.name ?? (isMissing ? "Not found" : "Cluster")}</Heading>
             {cluster !== undefined && <StateWord cluster={cluster} />}
           </div>
         </div>
       </header>
-      {cluster === undefined && isNotFound && <NotFound title="The hub knows no cluster at this address." />}
-      {cluster === undefined && error !== null && !isNotFound && (
-        <Failure error={error} what="the cluster" onRetry={() => void refetch()} />
-      )}
-      {cluster === undefined && error === null && <Bones lines={8} label="Loading the cluster" />}
-      {cluster !== undefined && <ClusterView cluster={cluster} />}
+      <QueryView query={query} what="the cluster" lines={8} notFound={<NotFound title="The hub knows no cluster at this address." />}>
+        {(data) => <ClusterView cluster={data} />}
+      </QueryView>
     </ScrollArea>
   );
 }
@@ -160,14 +157,15 @@ function CategoryTitle({ category, cluster }: { category: Category; cluster: Clu
 }
 
 function Namespaces({ cluster, category }: { cluster: Cluster; category: Category }) {
-  const { data, error, refetch } = useQuery(queries.namespaces(cluster.id));
+  const query = useQuery(queries.namespaces(cluster.id));
+  const { data, error } = query;
   const [text, setText] = useState("");
   const found = data?.items.filter((namespace) => namespace.name.includes(text.trim().toLowerCase())) ?? [];
   const many = (data?.items.length ?? 0) > MANY;
   return (
     <Section
       title="Namespaces"
-      note={data === undefined ? <Bone width="2rem" /> : grouped(data.items.length)}
+      note={data !== undefined ? grouped(data.items.length) : error === null ? <Skeleton width="2rem" /> : undefined}
       action={
         many ? (
           <SearchField className="field" aria-label="Filter namespaces" value={text} onChange={setText}>
@@ -177,34 +175,37 @@ function Namespaces({ cluster, category }: { cluster: Cluster; category: Categor
         ) : undefined
       }
     >
-      {data === undefined && error !== null && <Failure error={error} what="the namespaces" onRetry={() => void refetch()} />}
-      {data === undefined && error === null && <Bones lines={8} label="Loading namespaces" />}
-      {data !== undefined && found.length === 0 && <Empty title={text === "" ? "No namespaces." : `No namespace contains “${text}”.`} />}
-      {found.length > 0 && (
-        <Grid
-          label="Namespaces"
-          columns={namespaceColumns(cluster.id, category)}
-          count={found.length}
-          row={(index) => found[index]}
-          rowKey={(namespace) => namespace.name}
-          href={(namespace) => namespaceHref(cluster.id, namespace.name)}
-          muted={() => cluster.state !== "connected"}
-          narrow={(namespace) => (
-            <>
-              <div className="line">
-                <Link className="mono name" href={namespaceHref(cluster.id, namespace.name)} tabIndex={-1}>
-                  {namespace.name}
-                </Link>
-                <NamespaceProblems namespace={namespace} />
-              </div>
-              <div className="line quiet">
-                <span>{grouped(namespace.objects)} objects</span>
-                <span>{namespace.phase}</span>
-              </div>
-            </>
-          )}
-        />
-      )}
+      <QueryView query={query} what="the namespaces" lines={8}>
+        {() =>
+          found.length === 0 ? (
+            <Empty title={text === "" ? "No namespaces." : `No namespace contains “${text}”.`} />
+          ) : (
+            <Grid
+              label="Namespaces"
+              columns={namespaceColumns(cluster.id, category)}
+              count={found.length}
+              row={(index) => found[index]}
+              rowKey={(namespace) => namespace.name}
+              href={(namespace) => namespaceHref(cluster.id, namespace.name)}
+              muted={() => cluster.state !== "connected"}
+              narrow={(namespace) => (
+                <>
+                  <div className="line">
+                    <Link className="mono name" href={namespaceHref(cluster.id, namespace.name)} tabIndex={-1}>
+                      {namespace.name}
+                    </Link>
+                    <NamespaceProblems namespace={namespace} />
+                  </div>
+                  <div className="line quiet">
+                    <span>{grouped(namespace.objects)} objects</span>
+                    <span>{namespace.phase}</span>
+                  </div>
+                </>
+              )}
+            />
+          )
+        }
+      </QueryView>
     </Section>
   );
 }

@@ -18,15 +18,15 @@ import { type Column, Grid } from "../ui/grid";
 import { Icon } from "../ui/icons";
 import { ShortList } from "../ui/objects";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
-import { Banner, Bones, Empty, ENROLL_COMMAND, Failure } from "../ui/states";
+import { Banner, Empty, ENROLL_COMMAND, QueryView } from "../ui/states";
 
 /** How many objects and events the short lists show. */
 const SHORT = 10;
 
 export function FleetPage() {
   useTitle("Fleet");
-  const { data, error, refetch } = useQuery(queries.clusters());
-  const clusters = data?.items;
+  const query = useQuery(queries.clusters());
+  const clusters = query.data?.items;
   return (
     <ScrollArea className="page">
       <header className="page-head">
@@ -36,10 +36,9 @@ export function FleetPage() {
         </div>
         {clusters !== undefined && clusters.length > 0 && <AddCluster />}
       </header>
-      {clusters === undefined && error !== null && <Failure error={error} what="the clusters" onRetry={() => void refetch()} />}
-      {clusters === undefined && error === null && <Bones lines={6} label="Loading clusters" />}
-      {clusters !== undefined && clusters.length === 0 && <NoClusters />}
-      {clusters !== undefined && clusters.length > 0 && <Clusters clusters={clusters} />}
+      <QueryView query={query} what="the clusters" lines={6}>
+        {({ items }) => (items.length === 0 ? <NoClusters /> : <Clusters clusters={items} />)}
+      </QueryView>
     </ScrollArea>
   );
 }
@@ -120,6 +119,7 @@ function Clusters({ clusters }: { clusters: readonly Cluster[] }) {
         rowKey={(cluster) => cluster.id}
         href={(cluster) => clusterHref(cluster.id)}
         muted={(cluster) => cluster.state !== "connected"}
+        isTall
         narrow={(cluster) => (
           <>
             <div className="line">
@@ -156,7 +156,8 @@ function Clusters({ clusters }: { clusters: readonly Cluster[] }) {
 
 /** What fails now, the latest change first. */
 function Attention() {
-  const { data, error, refetch } = useQuery(queries.objects({ status: "error", sort: "changed", order: "desc" }, SHORT));
+  const query = useQuery(queries.objects({ status: "error", sort: "changed", order: "desc" }, SHORT));
+  const { data } = query;
   const more = data !== undefined && data.total > data.items.length;
   return (
     <Section
@@ -164,12 +165,15 @@ function Attention() {
       note={data !== undefined && data.total > 0 ? grouped(data.total) : undefined}
       action={more ? <Link href={resourcesHref({ status: "error", sort: "changed", descending: true })}>All {grouped(data.total)}</Link> : undefined}
     >
-      {data === undefined && error !== null && <Failure error={error} what="what fails" onRetry={() => void refetch()} />}
-      {data === undefined && error === null && <Bones lines={SHORT} label="Loading what fails" />}
-      {data !== undefined && data.items.length === 0 && <Empty title="Nothing fails." />}
-      {data !== undefined && data.items.length > 0 && (
-        <ShortList title="Failing now" objects={data.items} columns={["name", "status", "namespace", "cluster", "changed"]} />
-      )}
+      <QueryView query={query} what="what fails" lines={SHORT}>
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty title="Nothing fails." />
+          ) : (
+            <ShortList title="Failing now" objects={items} columns={["name", "status", "namespace", "cluster", "changed"]} />
+          )
+        }
+      </QueryView>
     </Section>
   );
 }

@@ -1,8 +1,7 @@
 // One namespace: what changed last, what warns, and what is in it by kind.
 import { useQuery } from "@tanstack/react-query";
-import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
-import type { KindCount } from "../api/types";
+import type { Cluster, KindCount } from "../api/types";
 import { CATEGORIES, grouped, isClusterWide } from "../model/kinds";
 import { clusterHref, resourcesHref } from "../model/urls";
 import { Link } from "../router";
@@ -11,7 +10,7 @@ import { EventList } from "../ui/events";
 import { KindGroup } from "../ui/kinds";
 import { ShortList } from "../ui/objects";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
-import { Bones, Empty, Failure, NotFound, SilenceBanner } from "../ui/states";
+import { Empty, NotFound, QueryView, SilenceBanner } from "../ui/states";
 
 /** How many changes and events the page shows. */
 const CHANGES = 15;
@@ -21,12 +20,9 @@ const EVENTS = 15;
 
 export function NamespacePage({ cluster: id, name }: { cluster: string; name: string }) {
   useTitle(name);
-  const { data: cluster, error: clusterError } = useQuery(queries.cluster(id));
-  const { data: counts, error, refetch } = useQuery(queries.counts(id, name));
-  const isNotFound = [error, clusterError].some((each) => each instanceof ApiError && each.isNotFound);
-  const items = counts?.items ?? [];
-  const objects = items.reduce((total, item) => total + item.count, 0);
-  const problems = Object.fromEntries(items.map((item) => [item.kind, item.problems]));
+  const clusterQuery = useQuery(queries.cluster(id));
+  const countsQuery = useQuery(queries.counts(id, name));
+  const notFound = <NotFound title="The hub knows no namespace at this address." />;
   return (
     <ScrollArea className="page">
       <header className="page-head">
@@ -37,40 +33,55 @@ export function NamespacePage({ cluster: id, name }: { cluster: string; name: st
           </div>
         </div>
       </header>
-      <SilenceBanner cluster={cluster} />
-      {isNotFound && <NotFound title="The hub knows no namespace at this address." />}
-      {!isNotFound && counts === undefined && error !== null && (
-        <Failure error={error} what="the namespace" onRetry={() => void refetch()} />
-      )}
-      {!isNotFound && (counts === undefined || cluster === undefined) && error === null && <Bones lines={8} label="Loading the namespace" />}
-      {counts !== undefined && cluster !== undefined && (
-        <>
-          <Facts>
-            <Fact name="Cluster">
-              <Link className="mono" href={clusterHref(id)}>
-                {cluster.name}
-              </Link>
-              <StateWord cluster={cluster} />
-            </Fact>
-            <Fact name="Objects">
-              <Link href={resourcesHref({ cluster: id, namespace: name })}>{grouped(objects)}</Link>
-            </Fact>
-            <Fact name="Problems">
-              <Problems problems={problems} />
-            </Fact>
-          </Facts>
-          {objects === 0 ? (
-            <Empty title="This namespace is empty, or it is gone.">
-              <p>
-                <Link href={clusterHref(id)}>All namespaces of {cluster.name}</Link>
-              </p>
-            </Empty>
-          ) : (
-            <Contents cluster={id} name={name} items={items} />
-          )}
-        </>
-      )}
+      <QueryView query={clusterQuery} what="the cluster" lines={8} notFound={notFound}>
+        {(cluster) => (
+          <>
+            <SilenceBanner cluster={cluster} />
+            <QueryView query={countsQuery} what="the namespace" lines={8} notFound={notFound}>
+              {({ items }) => <NamespaceView cluster={cluster} name={name} items={items} />}
+            </QueryView>
+          </>
+        )}
+      </QueryView>
     </ScrollArea>
+  );
+}
+
+interface NamespaceViewProps {
+  cluster: Cluster;
+  name: string;
+  items: readonly KindCount[];
+}
+
+function NamespaceView({ cluster, name, items }: NamespaceViewProps) {
+  const objects = items.reduce((total, item) => total + item.count, 0);
+  const problems = Object.fromEntries(items.map((item) => [item.kind, item.problems]));
+  return (
+    <>
+      <Facts>
+        <Fact name="Cluster">
+          <Link className="mono" href={clusterHref(cluster.id)}>
+            {cluster.name}
+          </Link>
+          <StateWord cluster={cluster} />
+        </Fact>
+        <Fact name="Objects">
+          <Link href={resourcesHref({ cluster: cluster.id, namespace: name })}>{grouped(objects)}</Link>
+        </Fact>
+        <Fact name="Problems">
+          <Problems problems={problems} />
+        </Fact>
+      </Facts>
+      {objects === 0 ? (
+        <Empty title="This namespace is empty, or it is gone.">
+          <p>
+            <Link href={clusterHref(cluster.id)}>All namespaces of {cluster.name}</Link>
+          </p>
+        </Empty>
+      ) : (
+        <Contents cluster={cluster.id} name={name} items={items} />
+      )}
+    </>
   );
 }
 
@@ -107,16 +118,19 @@ function Contents({ cluster, name, items }: { cluster: string; name: string; ite
 }
 
 function Changes({ cluster, name }: { cluster: string; name: string }) {
-  const { data, error, refetch } = useQuery(
-    queries.objects({ cluster, namespace: name, sort: "changed", order: "desc" }, CHANGES_ASKED),
-  );
-  const changed = data?.items.filter((object) => object.kind !== "Event").slice(0, CHANGES) ?? [];
+  const query = useQuery(queries.objects({ cluster, namespace: name, sort: "changed", order: "desc" }, CHANGES_ASKED));
   const all = resourcesHref({ cluster, namespace: name, sort: "changed", descending: true });
   return (
     <Section title="Latest changes" action={<Link href={all}>All by change</Link>}>
-      {data === undefined && error !== null && <Failure error={error} what="the changes" onRetry={() => void refetch()} />}
-      {data === undefined && error === null && <Bones lines={8} label="Loading changes" />}
-      {data !== undefined && <ShortList title="Latest changes" objects={changed} columns={["name", "kind", "status", "changed"]} />}
+      <QueryView query={query} what="the changes" lines={8}>
+        {({ items }) => (
+          <ShortList
+            title="Latest changes"
+            objects={items.filter((object) => object.kind !== "Event").slice(0, CHANGES)}
+            columns={["name", "kind", "status", "changed"]}
+          />
+        )}
+      </QueryView>
     </Section>
   );
 }

@@ -1,7 +1,6 @@
 // One object: what it is, what it belongs to, what happened to it, and all that the hub has of it.
 import { useQuery } from "@tanstack/react-query";
 import { Tab, TabList, TabPanel, Tabs } from "react-aria-components/Tabs";
-import { ApiError } from "../api/client";
 import { queries } from "../api/queries";
 import type { ObjectDetail, RelatedGroup } from "../api/types";
 import { clock } from "../model/age";
@@ -13,7 +12,7 @@ import { useNow } from "../ui/clock";
 import { EventList } from "../ui/events";
 import { RelatedList } from "../ui/objects";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
-import { Banner, Bones, Empty, Failure, NotFound, SilenceBanner } from "../ui/states";
+import { Banner, Empty, isNotFound, NotFound, QueryView, SilenceBanner } from "../ui/states";
 import { images, Overview } from "./object/overview";
 import { Raw } from "./object/raw";
 
@@ -25,32 +24,34 @@ const IMAGES = 2;
 const TABS = ["overview", "related", "events", "raw"];
 
 export function ObjectPage({ cluster, uid }: { cluster: string; uid: string }) {
-  const { data: object, error, refetch } = useQuery(queries.object(cluster, uid));
+  const query = useQuery(queries.object(cluster, uid));
+  const isMissing = isNotFound(query.error);
+  const object = isMissing ? undefined : query.data;
   useTitle(object?.name ?? "Object");
-  const isNotFound = error instanceof ApiError && error.isNotFound;
   return (
     <ScrollArea className="page">
       <header className="page-head">
         <div>
           <div className="title-line">
             {object !== undefined && <KindLabel kind={object.kind} />}
-            <Heading mono={object !== undefined}>{object?.name ?? (isNotFound ? "Not found" : "Object")}</Heading>
+            <Heading mono={object !== undefined}>{object?.name ?? (isMissing ? "Not found" : "Object")}</Heading>
             {object !== undefined && object.deleted === null && object.status.word !== "" && <StatusWord status={object.status} />}
             {object !== undefined && object.deleted !== null && <StatusWord status={{ class: "none", word: "Deleted" }} />}
           </div>
         </div>
       </header>
-      {object === undefined && isNotFound && (
-        <NotFound title="The hub knows no object at this address.">
-          <p>It may have been deleted so long ago that the hub has forgotten it.</p>
-        </NotFound>
-      )}
-      {object === undefined && error !== null && !isNotFound && (
-        <Failure error={error} what="the object" onRetry={() => void refetch()} />
-      )}
-      {object === undefined && error === null && <Bones lines={10} label="Loading the object" />}
-      {object !== undefined && <ObjectView object={object} />}
+      <QueryView query={query} what="the object" lines={10} notFound={<UnknownObject />}>
+        {(data) => <ObjectView object={data} />}
+      </QueryView>
     </ScrollArea>
+  );
+}
+
+function UnknownObject() {
+  return (
+    <NotFound title="The hub knows no object at this address.">
+      <p>It may have been deleted so long ago that the hub has forgotten it.</p>
+    </NotFound>
   );
 }
 
@@ -170,12 +171,14 @@ function ObjectFacts({ object, groups }: { object: ObjectDetail; groups: readonl
 }
 
 function Related({ object }: { object: ObjectDetail }) {
-  const { data, error, refetch } = useQuery(queries.related(object.cluster, object.uid));
-  if (data === undefined) {
-    if (error !== null) return <Failure error={error} what="related objects" onRetry={() => void refetch()} />;
-    return <Bones lines={6} label="Loading related objects" />;
-  }
-  const groups = data.groups.filter((group) => group.items.length > 0);
+  return (
+    <QueryView query={useQuery(queries.related(object.cluster, object.uid))} what="related objects" lines={6}>
+      {(data) => <RelatedGroups groups={data.groups.filter((group) => group.items.length > 0)} />}
+    </QueryView>
+  );
+}
+
+function RelatedGroups({ groups }: { groups: readonly RelatedGroup[] }) {
   if (groups.length === 0) {
     return (
       <Empty title="The hub knows nothing that is related to it.">

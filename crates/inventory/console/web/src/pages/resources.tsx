@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { useObjectList } from "../api/lists";
 import { queries } from "../api/queries";
 import type { Cluster } from "../api/types";
-import { FACTS_OF_KIND } from "../model/facts";
+import { factsOfKind } from "../model/facts";
 import { KINDS, plural } from "../model/kinds";
 import { type Filters, objectHref, readFilters, writeFilters } from "../model/urls";
 import { navigate, usePlace } from "../router";
@@ -15,7 +15,7 @@ import { useMedia, WIDE } from "../ui/media";
 import { columnsFor, narrowObject } from "../ui/objects";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
 import { keep, useKept } from "../ui/preferences";
-import { Empty, ENROLL_COMMAND, Failure, SilenceNotice } from "../ui/states";
+import { Empty, ENROLL_COMMAND, Failure, INCOMPLETE, RefreshFailure, SilenceNotice } from "../ui/states";
 import { ColumnChoice, FilterBar, StatusBar } from "./resources/filters";
 import { Views } from "./resources/views";
 
@@ -31,7 +31,9 @@ export function ResourcesPage() {
   const title = filters.kind === null ? "Resources" : plural(filters.kind);
   useTitle(title);
 
-  const change = (part: Partial<Filters>) => navigate(`/resources${writeFilters({ ...readFilters(search), ...part })}`);
+  // The columns are no other list: they make no entry in the history, and the page stays where it is.
+  const change = (part: Partial<Filters>) =>
+    navigate(`/resources${writeFilters({ ...readFilters(search), ...part })}`, { replace: Object.keys(part).join() === "columns" });
   const [text, setText] = useNameField(filters, search);
 
   return (
@@ -53,7 +55,7 @@ function useNameField(filters: Filters, search: URLSearchParams): [string, (text
   useEffect(() => setText(q), [q]);
   useEffect(() => {
     if (settled !== text.trim() || settled === q) return;
-    navigate(`/resources${writeFilters({ ...readFilters(search), q: settled })}`, { replace: true });
+    navigate(`/resources${writeFilters({ ...readFilters(search), q: settled })}`, { replace: true, toTop: true });
   }, [settled, text, q, search]);
   return [text, setText];
 }
@@ -69,7 +71,7 @@ function ObjectTable({ filters, clusters, onChange }: ObjectTableProps) {
   const objects = useObjectList({ cluster, kind, namespace, q, status, sort, order: descending ? "desc" : "asc" });
   const columnsKey = `columns.${kind ?? "all"}`;
   const kept = useKept(columnsKey);
-  const facts = new Set(kind === null ? [] : (FACTS_OF_KIND[kind] ?? []));
+  const facts = new Set(kind === null ? [] : factsOfKind(kind));
   for (let index = 0; index < Math.min(objects.total ?? 0, 50); index += 1) {
     for (const fact of Object.keys(objects.row(index)?.facts ?? {})) facts.add(fact);
   }
@@ -101,6 +103,9 @@ function ObjectTable({ filters, clusters, onChange }: ObjectTableProps) {
       </div>
       {objects.error !== null && objects.total === null && (
         <Failure error={objects.error} what="the list" onRetry={() => objects.list.retry()} />
+      )}
+      {objects.error !== null && objects.total !== null && (
+        <RefreshFailure error={objects.error} text={INCOMPLETE} onRetry={() => objects.list.retry()} />
       )}
       {objects.total === 0 && <NothingFound filters={filters} clusters={clusters} onChange={onChange} />}
       {objects.total !== 0 && (objects.error === null || objects.total !== null) && (

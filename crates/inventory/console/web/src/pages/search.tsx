@@ -12,7 +12,7 @@ import { Grid } from "../ui/grid";
 import { Icon } from "../ui/icons";
 import { columnsFor, narrowObject } from "../ui/objects";
 import { Heading, ScrollArea, useTitle } from "../ui/page";
-import { Empty, Failure, SilenceNotice } from "../ui/states";
+import { Empty, Failure, INCOMPLETE, RefreshFailure, SilenceNotice } from "../ui/states";
 
 /** How long the field stands still before the address changes. */
 const SETTLE = 150;
@@ -25,7 +25,7 @@ export function SearchPage() {
   const settled = useDebounced(text.trim(), SETTLE);
   useEffect(() => setText(q), [q]);
   useEffect(() => {
-    if (settled === text.trim() && settled !== q) navigate(searchHref(settled), { replace: true });
+    if (settled === text.trim() && settled !== q) navigate(searchHref(settled), { replace: true, toTop: true });
   }, [settled, text, q]);
 
   return (
@@ -74,6 +74,7 @@ function Results({ q }: { q: string }) {
         </p>
         <SilenceNotice clusters={clusters?.items ?? []} />
       </div>
+      {objects.error !== null && <RefreshFailure error={objects.error} text={INCOMPLETE} onRetry={() => objects.list.retry()} />}
       <ScrollArea className={objects.outdated ? "page-list outdated" : "page-list"}>
         <Grid
           label="Results"

@@ -72,7 +72,7 @@ export function Sparkline({ values }: { values: readonly number[] }) {
   const total = values.reduce((left, right) => left + right, 0);
   const text = `${grouped(total)} changes in the last ${values.length} min`;
   return (
-    <svg className="sparkline" viewBox={`0 0 ${values.length * 4} 20`} role="img" aria-label={text}>
+    <svg className="sparkline" viewBox={`0 0 ${values.length * 4} 20`} preserveAspectRatio="xMinYMax meet" role="img" aria-label={text}>
       <title>{text}</title>
       {values.map((value, minute) => {
         const height = value === 0 ? 1 : 2 + (value / top) * 18;

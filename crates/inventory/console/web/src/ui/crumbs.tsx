@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Fragment, useState } from "react";
 import { queries } from "../api/queries";
 import type { ObjectDetail } from "../api/types";
-import { plural } from "../model/kinds";
+import { grouped, isClusterWide, KINDS, plural } from "../model/kinds";
 import { stateWord } from "../model/status";
 import { clusterHref, namespaceHref, objectHref, resourcesHref, type Route } from "../model/urls";
 import { Link } from "../router";
@@ -139,6 +139,26 @@ function NamespaceCrumb({ cluster, name, isLast = false }: { cluster: string; na
   );
 }
 
+/** A kind of a namespace, or of a cluster for kinds that belong to no namespace. Its siblings are the other kinds there. */
+function KindCrumb({ cluster, namespace, kind }: { cluster: string; namespace: string | null; kind: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const { data } = useQuery({ ...queries.counts(cluster, namespace), enabled: isOpen });
+  const counts = new Map(data?.items.map((item) => [item.kind, item.count]));
+  const choices = KINDS.filter((other) => isClusterWide(other) === (namespace === null)).map((other) => ({
+    id: other,
+    text: plural(other),
+    href: resourcesHref({ cluster, kind: other, namespace }),
+    note: data === undefined ? undefined : grouped(counts.get(other) ?? 0),
+  }));
+  return (
+    <Crumb
+      text={plural(kind)}
+      href={resourcesHref({ cluster, kind, namespace })}
+      siblings={{ label: "Other kinds", choices, selected: kind, onOpen: () => setOpen(true) }}
+    />
+  );
+}
+
 function ObjectTrail({ cluster, uid }: { cluster: string; uid: string }) {
   const { data: object } = useQuery(queries.object(cluster, uid));
   if (object === undefined) {
@@ -147,7 +167,7 @@ function ObjectTrail({ cluster, uid }: { cluster: string; uid: string }) {
   const { kind, namespace } = object;
   const parts = [FLEET, <ClusterCrumb key="cluster" id={cluster} />];
   if (namespace !== null) parts.push(<NamespaceCrumb key="namespace" cluster={cluster} name={namespace} />);
-  parts.push(<Crumb key="kind" text={plural(kind)} href={resourcesHref({ cluster, kind, namespace })} />);
+  parts.push(<KindCrumb key="kind" cluster={cluster} namespace={namespace} kind={kind} />);
   parts.push(<ObjectCrumb key="object" object={object} />);
   return <Trail>{parts}</Trail>;
 }

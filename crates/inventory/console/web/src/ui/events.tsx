@@ -11,7 +11,7 @@ import { Link } from "../router";
 import { Age } from "./atoms";
 import { type Column, Grid } from "./grid";
 import { StatusIcon } from "./icons";
-import { Bones, Failure } from "./states";
+import { QueryView } from "./states";
 
 /** A list of this length says when it is not the whole. */
 const LONG = 100;
@@ -118,39 +118,42 @@ interface EventListProps {
 
 /** The latest Kubernetes events of a query, the newest first. */
 export function EventList({ title, query, limit, columns, empty }: EventListProps) {
-  const { data, error, refetch } = useQuery(queries.events(query, limit));
+  const events = useQuery(queries.events(query, limit));
   const clusters = useQuery(queries.clusters()).data?.items ?? [];
   const silent = new Set(clusters.filter(isSilent).map((cluster) => cluster.id));
-  if (data === undefined) {
-    if (error !== null) return <Failure error={error} what="the events" onRetry={() => void refetch()} />;
-    return <Bones lines={Math.min(limit, 20)} label="Loading events" />;
-  }
-  if (data.items.length === 0) return empty;
   return (
-    <>
-      <Grid
-        label={title}
-        columns={columns.map((id) => (id === "cluster" ? clusterColumn(clusters) : COLUMNS[id]))}
-        count={data.items.length}
-        row={(index) => data.items[index]}
-        rowKey={(event) => `${event.cluster}/${event.uid}`}
-        href={involvedHref}
-        muted={(event) => silent.has(event.cluster)}
-        narrow={(event) => (
+    <QueryView query={events} what="the events" lines={Math.min(limit, 20)}>
+      {(data) =>
+        data.items.length === 0 ? (
+          empty
+        ) : (
           <>
-            <div className="line">
-              <Reason event={event} />
-              <Age time={event.last ?? event.first} suffix=" ago" />
-            </div>
-            <div className="line quiet">
-              <span className="cut">
-                {event.involved.name}: {event.message}
-              </span>
-            </div>
+            <Grid
+              label={title}
+              columns={columns.map((id) => (id === "cluster" ? clusterColumn(clusters) : COLUMNS[id]))}
+              count={data.items.length}
+              row={(index) => data.items[index]}
+              rowKey={(event) => `${event.cluster}/${event.uid}`}
+              href={involvedHref}
+              muted={(event) => silent.has(event.cluster)}
+              narrow={(event) => (
+                <>
+                  <div className="line">
+                    <Reason event={event} />
+                    <Age time={event.last ?? event.first} suffix=" ago" />
+                  </div>
+                  <div className="line quiet">
+                    <span className="cut">
+                      {event.involved.name}: {event.message}
+                    </span>
+                  </div>
+                </>
+              )}
+            />
+            {data.next !== null && limit >= LONG && <p className="after-list quiet">The latest {grouped(data.items.length)} events are shown.</p>}
           </>
-        )}
-      />
-      {data.next !== null && limit >= LONG && <p className="after-list quiet">The latest {grouped(data.items.length)} events are shown.</p>}
-    </>
+        )
+      }
+    </QueryView>
   );
 }

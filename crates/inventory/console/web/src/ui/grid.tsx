@@ -6,7 +6,7 @@ import { Icon } from "./icons";
 import { NARROW, useMedia } from "./media";
 import { useScroller } from "./page";
 import { ROW_HEIGHT, useDensity } from "./preferences";
-import { Bone } from "./states";
+import { Skeleton } from "./states";
 
 /** Rows beyond the edges of the view that are drawn too. */
 const OVERSCAN = 10;
@@ -14,6 +14,8 @@ const OVERSCAN = 10;
 const HEADER_HEIGHT = 32;
 /** The height of a row with two lines on a narrow screen. */
 const NARROW_HEIGHT = 56;
+/** What a second line of text adds to a row. */
+const SECOND_LINE = 16;
 /** How far around its old place a row that has the focus is looked for after a refresh. */
 const NEARBY = 100;
 
@@ -44,6 +46,8 @@ interface GridProps<Row> {
   /** Where a row leads; null if it leads nowhere. */
   href(row: Row): string | null;
   muted?(row: Row): boolean;
+  /** Rows have room for two lines of text. */
+  isTall?: boolean;
   /** A row with two lines, for a narrow screen. */
   narrow(row: Row): ReactNode;
   sorting?: Sorting;
@@ -57,7 +61,7 @@ export function Grid<Row>(props: GridProps<Row>) {
   const scroller = useScroller();
   const isNarrow = useMedia(NARROW);
   const [density] = useDensity();
-  const rowHeight = isNarrow ? NARROW_HEIGHT : ROW_HEIGHT[density];
+  const rowHeight = isNarrow ? NARROW_HEIGHT : ROW_HEIGHT[density] + (props.isTall ? SECOND_LINE : 0);
   const body = useRef<HTMLDivElement>(null);
   const margin = useOffset(body, scroller);
   const [active, setActive] = useState(0);
@@ -93,7 +97,7 @@ export function Grid<Row>(props: GridProps<Row>) {
   return (
     // A table of this length cannot be a table element: its rows are placed one by one.
     <div
-      className="grid"
+      className={props.isTall ? "grid grid-tall" : "grid"}
       role="grid"
       aria-label={props.label}
       aria-rowcount={count + 1}
@@ -166,7 +170,7 @@ function GridRow<Row>({ grid, index, top, isNarrow, tabIndex, onFocus }: GridRow
       <div className="grid-row" role="row" aria-rowindex={index + 2} aria-busy="true" data-index={index} tabIndex={tabIndex} style={place} onFocus={() => onFocus(index)}>
         {(isNarrow ? grid.columns.slice(0, 1) : grid.columns).map((column, place) => (
           <div key={column.id} className="cell" role="gridcell">
-            <Bone width={`${80 - ((index * 17 + place * 29) % 45)}%`} />
+            <Skeleton width={`${80 - ((index * 17 + place * 29) % 45)}%`} />
           </div>
         ))}
       </div>
@@ -274,7 +278,10 @@ function useRowFocus<Row>(
   const onKeyDown = (event: KeyboardEvent<HTMLDivElement>) => {
     const target = event.target as HTMLElement;
     const row = target.closest<HTMLElement>("[data-index]");
-    if (row === null || event.altKey || event.metaKey) return;
+    // Keys with a modifier belong to the browser and to the page, but Ctrl-Enter opens the row in a new tab.
+    const isModified = event.ctrlKey || event.metaKey || event.altKey;
+    const isNewTab = event.key === "Enter" && !event.altKey;
+    if (row === null || (isModified && !isNewTab)) return;
     const index = Number(row.dataset.index);
     if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
       moveInside(row, target, event.key === "ArrowRight" ? 1 : -1);
@@ -286,7 +293,7 @@ function useRowFocus<Row>(
       const href = here === undefined ? null : grid.href(here);
       if (href === null) return;
       event.preventDefault();
-      if (event.ctrlKey) window.open(href, "_blank", "noopener");
+      if (event.ctrlKey || event.metaKey) window.open(href, "_blank", "noopener");
       else navigate(href);
       return;
     }

@@ -3,7 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { refreshLists } from "../api/lists";
 import { type LiveState, listen } from "../api/live";
-import { touches } from "../api/queries";
+import { refresh } from "../api/queries";
 import { clock } from "../model/age";
 import { Icon } from "./icons";
 
@@ -21,11 +21,11 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     () =>
       listen("/api/v1/live", {
         onChanges: (changes) => {
-          void client.invalidateQueries({ predicate: (query) => touches(query, changes) });
+          refresh(client, changes);
           refreshLists(changes);
         },
         onReturn: () => {
-          void client.invalidateQueries();
+          refresh(client, null);
           refreshLists(null);
         },
         onState: (state, since) => {

@@ -1,7 +1,7 @@
 // Lists of objects: their columns, and short lists inside of other pages.
 import type { ReactNode } from "react";
 import type { ObjectSummary, RelatedGroup } from "../api/types";
-import { gist, isMono, isNumber, isTime, label, orderFacts, short } from "../model/facts";
+import { isMono, isNumber, isTime, label, orderFacts, short, summaryLine } from "../model/facts";
 import { clusterHref, namespaceHref, objectHref } from "../model/urls";
 import { Link } from "../router";
 import { Age, KindLabel, StatusWord } from "./atoms";
@@ -12,7 +12,7 @@ type ObjectColumn = Column<ObjectSummary>;
 const NAME: ObjectColumn = {
   id: "name",
   title: "Name",
-  width: "minmax(13rem, 2.4fr)",
+  width: "minmax(12rem, 2.2fr)",
   sort: "name",
   cell: (object) => (
     <Link className="mono name" href={objectHref(object)} tabIndex={-1} title={object.name}>
@@ -31,7 +31,7 @@ const STATUS: ObjectColumn = {
 const KIND: ObjectColumn = {
   id: "kind",
   title: "Kind",
-  width: "minmax(6.5rem, 0.9fr)",
+  width: "minmax(9rem, 0.9fr)",
   cell: (object) => <KindLabel kind={object.kind} />,
 };
 
@@ -65,7 +65,7 @@ const DETAILS: ObjectColumn = {
   title: "Details",
   width: "minmax(8rem, 1.8fr)",
   cell: (object) => {
-    const text = gist(object);
+    const text = summaryLine(object);
     return (
       <span className="cut" title={text}>
         {text}
@@ -112,7 +112,6 @@ function factColumn(key: string): ObjectColumn {
     },
   };
 }
-
 
 interface ColumnsQuery {
   kind: string | null;

@@ -12,7 +12,7 @@ export function useScroller(): HTMLElement | null {
 /** A box that scrolls and that comes back to where it was when a person goes back. */
 export function ScrollArea({ className, children }: { className: string; children: ReactNode }) {
   const [element, setElement] = useState<HTMLDivElement | null>(null);
-  const { path } = usePlace();
+  const place = usePlace();
 
   useLayoutEffect(() => {
     if (element === null) return;
@@ -20,12 +20,12 @@ export function ScrollArea({ className, children }: { className: string; childre
     return () => setScroller(null);
   }, [element]);
 
-  // The position belongs to the path.
+  // The position belongs to the address, filters included.
   useLayoutEffect(() => {
     if (element === null) return;
-    const { kind } = lastNavigation();
-    if (kind === "replace") return;
-    const target = kind === "pop" ? rememberedScroll() : 0;
+    const { scroll } = lastNavigation();
+    if (scroll === "stay") return;
+    const target = scroll === "restore" ? rememberedScroll() : 0;
     element.scrollTop = target;
     if (element.scrollTop >= target || element.firstElementChild === null) return;
     // The rows are not there yet: the position is reached when the content has grown.
@@ -37,7 +37,7 @@ export function ScrollArea({ className, children }: { className: string; childre
     const stop = () => observer.disconnect();
     element.addEventListener("wheel", stop, { once: true, passive: true });
     return stop;
-  }, [element, path]);
+  }, [element, place]);
 
   return (
     <div ref={setElement} className={`scroll ${className}`}>

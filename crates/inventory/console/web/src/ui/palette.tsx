@@ -1,6 +1,6 @@
 // The search that is everywhere: "/" or Ctrl-K opens it, and results come as one types.
 import { useQuery } from "@tanstack/react-query";
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
+import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { Autocomplete } from "react-aria-components/Autocomplete";
 import { Dialog } from "react-aria-components/Dialog";
 import { Header, ListBox, ListBoxItem, ListBoxSection } from "react-aria-components/ListBox";
@@ -66,23 +66,23 @@ const PAGES: { href: string; text: string; icon: IconName }[] = [
 
 function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
-  const q = useDebounced(text.trim(), 120);
+  const typed = text.trim();
+  const q = useDebounced(typed, 120);
   const { data: clusters } = useQuery(queries.clusters());
   const found = useQuery({ ...queries.objects({ q, sort: "name", order: "asc" }, OBJECTS), enabled: q !== "" });
-  const matches = (candidate: string) => candidate.toLowerCase().includes(q.toLowerCase());
+  const matches = (candidate: string) => candidate.toLowerCase().includes(typed.toLowerCase());
 
-  const shownClusters = useMemo(
-    () => (clusters?.items ?? []).filter((cluster) => matches(cluster.name)).slice(0, CLUSTERS),
-    [clusters, q],
-  );
+  const shownClusters = (clusters?.items ?? []).filter((cluster) => matches(cluster.name)).slice(0, CLUSTERS);
   const pages = PAGES.filter((page) => matches(page.text));
-  const objects = q === "" ? [] : (found.data?.items ?? []);
-  const more = q !== "" && found.data !== undefined && found.data.total > objects.length ? found.data.total : 0;
+  // Enter opens the first item, so the objects of an earlier text are not among them.
+  const isSearching = typed !== "" && (typed !== q || found.isPlaceholderData || found.isPending);
+  const answer = typed === "" || isSearching ? undefined : found.data;
+  const objects = answer?.items ?? [];
+  const more = answer !== undefined && answer.total > objects.length ? answer.total : 0;
   const go = (href: string) => {
     onClose();
     navigate(href);
   };
-  const nothing = q !== "" && objects.length + shownClusters.length + pages.length === 0;
 
   return (
     <Autocomplete inputValue={text} onInputChange={setText}>
@@ -97,7 +97,9 @@ function Palette({ onClose }: { onClose: () => void }) {
         selectionMode="none"
         onAction={(id) => go(String(id))}
         renderEmptyState={() => (
-          <p className="menu-empty">{nothing && !found.isFetching ? `No name contains “${q}”.` : "Searching"}</p>
+          <p className="menu-empty">
+            {isSearching ? "Searching" : found.error !== null ? `Could not search: ${found.error.message}.` : `No name contains “${typed}”.`}
+          </p>
         )}
       >
         {objects.length > 0 && (

@@ -1,5 +1,6 @@
 // What a page shows when it has nothing to show, and why.
 import type { ReactNode } from "react";
+import type { UseQueryResult } from "@tanstack/react-query";
 import { Button } from "react-aria-components/Button";
 import { ApiError } from "../api/client";
 import type { Cluster } from "../api/types";
@@ -15,18 +16,21 @@ export const OPEN_COMMAND = "kubectl trustplane inventory open";
 /** The command that adds a cluster. */
 export const ENROLL_COMMAND = "kubectl trustplane inventory enroll --name NAME";
 
-/** Bars in the place of text that is on its way. */
-export function Bone({ width }: { width: string }) {
-  return <span className="bone" style={{ width }} aria-hidden="true" />;
+/** What a list says whose rows could not all be loaded. */
+export const INCOMPLETE = "Could not load all rows: some may be missing or old.";
+
+/** A bar in the place of text that is on its way. */
+export function Skeleton({ width }: { width: string }) {
+  return <span className="skeleton" style={{ width }} aria-hidden="true" />;
 }
 
-/** Lines in the place of a block that is on its way. */
-export function Bones({ lines, label }: { lines: number; label: string }) {
+/** Bars in the place of a block that is on its way. */
+export function SkeletonLines({ lines, label }: { lines: number; label: string }) {
   return (
-    <div className="bones" role="status" aria-label={label}>
+    <div className="skeleton-lines" role="status" aria-label={label}>
       {Array.from({ length: lines }, (_, line) => (
         // Lines have no other identity.
-        <Bone key={line} width={`${92 - ((line * 23) % 50)}%`} />
+        <Skeleton key={line} width={`${92 - ((line * 23) % 50)}%`} />
       ))}
     </div>
   );
@@ -66,6 +70,59 @@ export function Failure({ error, what, onRetry }: { error: Error; what: string; 
       <RequestId error={error} />
     </div>
   );
+}
+
+/** Says above data that its latest refresh failed, since when it is old, and offers to try again. */
+export function RefreshFailure({ error, text, onRetry }: { error: Error; text: string; onRetry: () => void }) {
+  return (
+    <div className="banner banner-error" role="alert">
+      <StatusIcon status="error" />
+      <div className="banner-text">
+        <p>
+          {text} {sentence(error.message)}
+        </p>
+        <RequestId error={error} />
+      </div>
+      <Button className="button" onPress={onRetry}>
+        Retry
+      </Button>
+    </div>
+  );
+}
+
+interface QueryViewProps<Data> {
+  query: UseQueryResult<Data>;
+  /** What is asked for, as in "Could not load the clusters." */
+  what: string;
+  /** How many bars stand in until the first answer. */
+  lines: number;
+  /** What to show if the hub has nothing at the address. */
+  notFound?: ReactNode;
+  children(data: Data): ReactNode;
+}
+
+/** Shows the answer to a query, or why there is none. Old data stays below a notice when a refresh fails. */
+export function QueryView<Data>({ query, what, lines, notFound, children }: QueryViewProps<Data>) {
+  const { data, error, dataUpdatedAt, refetch } = query;
+  const now = useNow();
+  const retry = () => void refetch();
+  if (notFound !== undefined && isNotFound(error)) return notFound;
+  if (data === undefined) {
+    if (error !== null) return <Failure error={error} what={what} onRetry={retry} />;
+    return <SkeletonLines lines={lines} label={`Loading ${what}`} />;
+  }
+  const since = clock(new Date(dataUpdatedAt).toISOString(), now);
+  return (
+    <>
+      {error !== null && <RefreshFailure error={error} text={`Could not refresh ${what}: what you see is from ${since}.`} onRetry={retry} />}
+      {children(data)}
+    </>
+  );
+}
+
+/** Whether the hub answered that nothing is at the address. */
+export function isNotFound(error: Error | null): boolean {
+  return error instanceof ApiError && error.isNotFound;
 }
 
 function RequestId({ error }: { error: Error }) {
@@ -142,12 +199,10 @@ export function SilenceNotice({ clusters }: { clusters: readonly Cluster[] }) {
   const [first] = silent;
   if (first === undefined) return null;
   const since = first.last_contact === null ? "" : ` since ${clock(first.last_contact, now)}`;
-  const text =
-    silent.length === 1
-      ? `${first.name} is silent${since}: its rows are muted`
-      : `${silent.length} clusters are silent, their rows are muted: ${silent.map((cluster) => cluster.name).join(", ")}`;
+  const names = silent.map((cluster) => cluster.name).join(", ");
+  const text = silent.length === 1 ? `${names} is silent${since}` : `${silent.length} clusters are silent`;
   return (
-    <div className="notice" role="note" title={text}>
+    <div className="notice" role="note" title={`${names}: rows of silent clusters are muted`}>
       <StatusIcon status="warning" />
       <span>{text}</span>
     </div>

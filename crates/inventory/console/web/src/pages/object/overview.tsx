@@ -1,6 +1,7 @@
 // What the hub has of an object, ordered for people. It reads any projection: known parts get a form of their own, the rest a general one.
 import type { ReactNode } from "react";
 import type { ObjectDetail, RelatedGroup } from "../../api/types";
+import { conditionClass } from "../../model/conditions";
 import { label, memory } from "../../model/facts";
 import { objectHref } from "../../model/urls";
 import { Link } from "../../router";
@@ -57,7 +58,7 @@ export function Overview({ object, groups }: { object: ObjectDetail; groups: rea
   return (
     <div className="overview">
       <Message object={object} />
-      <Conditions value={fields.conditions} />
+      <Conditions value={fields.conditions} phase={fields.phase} />
       {facts.length > 0 && (
         <Section title="Facts">
           <Facts>
@@ -105,18 +106,18 @@ function Message({ object }: { object: ObjectDetail }) {
   );
 }
 
-function Conditions({ value }: { value: unknown }) {
+function Conditions({ value, phase }: { value: unknown; phase: unknown }) {
   const conditions = list(value).filter(isFields);
   if (conditions.length === 0) return null;
   return (
     <Section title="Conditions">
       <ul className="conditions">
         {conditions.map((condition) => {
-          const isTrue = condition.status === "True";
+          const [type, status] = [String(condition.type), String(condition.status)];
           return (
-            <li key={String(condition.type)}>
-              <StatusWord status={{ class: isTrue ? "ok" : "warning", word: String(condition.type) }} />
-              {!isTrue && <span className="quiet"> {String(condition.status)}</span>}
+            <li key={type}>
+              <StatusWord status={{ class: conditionClass(type, status, phase), word: type }} />
+              {status !== "True" && <span className="quiet"> {status}</span>}
             </li>
           );
         })}
@@ -189,7 +190,11 @@ function Joined({ name, items }: { name: string; items: string[] }) {
   if (items.length === 0) return null;
   return (
     <Fact name={name} mono>
-      {items.join(", ")}
+      <ul className="joined">
+        {items.map((item) => (
+          <li key={item}>{item}</li>
+        ))}
+      </ul>
     </Fact>
   );
 }
@@ -209,7 +214,11 @@ function securityWords(context: unknown): string[] {
   return words;
 }
 
-const VOLUME_KINDS: Record<string, string> = { configMap: "ConfigMap", secret: "Secret", pvc: "PersistentVolumeClaim" };
+const VOLUME_KINDS = new Map([
+  ["configMap", "ConfigMap"],
+  ["secret", "Secret"],
+  ["pvc", "PersistentVolumeClaim"],
+]);
 
 function Volumes({ volumes, groups }: { volumes: Fields[]; groups: readonly RelatedGroup[] }) {
   const related = groups.flatMap((group) => group.items);
@@ -218,7 +227,7 @@ function Volumes({ volumes, groups }: { volumes: Fields[]; groups: readonly Rela
       <Table
         columns={["Name", "Type", "Source"]}
         rows={volumes.map((volume) => {
-          const kind = VOLUME_KINDS[String(volume.type)];
+          const kind = VOLUME_KINDS.get(String(volume.type));
           const source = related.find((item) => item.kind === kind && item.name === volume.source);
           const text = volume.source === undefined ? "–" : String(volume.source);
           return [String(volume.name), String(volume.type), source ? <Link href={objectHref(source)}>{text}</Link> : text];

@@ -4,12 +4,12 @@ import type { ObjectDetail } from "../../api/types";
 import { Age, Section } from "../../ui/atoms";
 
 /** Fields that stand for something whose values stay in the cluster. */
-const NAMES_ONLY: Record<string, string> = {
-  data_keys: "names only: values never leave the cluster",
-  binary_keys: "names only: values never leave the cluster",
-  env_var_names: "names only: values never leave the cluster",
-  annotations: "without those that carry manifests",
-};
+const NAMES_ONLY = new Map([
+  ["data_keys", "names only: values never leave the cluster"],
+  ["binary_keys", "names only: values never leave the cluster"],
+  ["env_var_names", "names only: values never leave the cluster"],
+  ["annotations", "without those that carry manifests"],
+]);
 
 /** What is no longer than this stays on one line. */
 const ONE_LINE = 88;
@@ -92,7 +92,7 @@ function Value({ value, depth }: { value: unknown; depth: number }): ReactNode {
             {indent(depth + 1)}
             <span className="raw-key">{JSON.stringify(key)}</span>
             {": "}
-            {NAMES_ONLY[key] !== undefined && <span className="raw-note">{`/* ${NAMES_ONLY[key]} */ `}</span>}
+            {NAMES_ONLY.has(key) && <span className="raw-note">{`/* ${NAMES_ONLY.get(key)} */ `}</span>}
             <Value value={inner} depth={depth + 1} />
             {index < entries.length - 1 ? ",\n" : "\n"}
           </span>
