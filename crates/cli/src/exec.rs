@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt;
 
 /// What a program said before it ended.
 #[derive(Debug)]
-pub struct Said {
+pub struct ExecOutput {
     /// On its standard output.
     pub out: Vec<u8>,
     /// On its standard error.
@@ -30,7 +30,7 @@ pub struct Program<'a> {
 }
 
 /// Runs a program to its end. `input` is what it reads on its standard input.
-pub async fn run(pods: &Api<Pod>, program: Program<'_>, input: Option<&[u8]>) -> Result<Said> {
+pub async fn run(pods: &Api<Pod>, program: Program<'_>, input: Option<&[u8]>) -> Result<ExecOutput> {
     let pod = program.pod;
     let mut attach = AttachParams::default()
         .stdin(input.is_some())
@@ -65,7 +65,7 @@ pub async fn run(pods: &Api<Pod>, program: Program<'_>, input: Option<&[u8]>) ->
     .with_context(|| format!("read what the program in pod {pod} says"))?;
     let ended = status.await.context("the connection to the pod broke")?;
     process.join().await.context("end the connection")?;
-    Ok(Said {
+    Ok(ExecOutput {
         out,
         err,
         is_success: is_success(&ended),

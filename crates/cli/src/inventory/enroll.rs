@@ -13,7 +13,7 @@ use trustplane_plan::{Apply, Kind, ObjectRef};
 use trustplane_process::metrics::Metrics;
 
 use super::credentials::Credentials;
-use super::enrolment::{Existing, Platform, Wanted};
+use super::enrolment::{Existing, Platform, Wanted, quoted};
 use super::hub;
 use crate::cluster::{Cluster, ClusterArgs};
 use crate::installation::{self, Process};
@@ -50,7 +50,7 @@ pub struct Args {
     /// Certificates by which to know the platform, as PEM; by default those that the hub names.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Make a new key, and overwrite a Secret and an ObsykAgent that are there already.
+    /// Make a new key, overwrite a Secret and an ObsykAgent that are there already, and remove older keys at the hub.
     #[arg(long)]
     replace: bool,
 }
@@ -125,6 +125,7 @@ async fn enroll(
             hub.path()
         )?;
     }
+    let ca_bundle = ca_bundle.or_else(|| existing.ca_bundle(platform.url()));
     let writer = Writer::new(cluster.client.clone(), MANAGER, &Metrics::new());
     let secret = wanted.secret(&credentials, &existing);
     write(&writer, &secret, existing.secret.is_some(), out).await?;
@@ -136,12 +137,28 @@ async fn enroll(
             wanted.namespace, wanted.agent
         )?,
     }
-    next(wanted, platform, &credentials, out)
+    if let (Platform::Hub(hub, _), true) = (platform, existing.client_id().is_some()) {
+        hub.retire_keys(cluster, &credentials.client_id)
+            .await
+            .context("the agent has its new key, but the older keys still open the hub")?;
+        writeln!(
+            out,
+            "older keys of client {} removed at the hub",
+            credentials.client_id
+        )?;
+    }
+    next(wanted, platform, &credentials, &existing, out)
 }
 
 /// What a person does next.
-fn next(wanted: &Wanted, platform: &Platform, credentials: &Credentials, out: &mut impl Write) -> Result<()> {
-    let namespace = &wanted.namespace;
+fn next(
+    wanted: &Wanted,
+    platform: &Platform,
+    credentials: &Credentials,
+    existing: &Existing,
+    out: &mut impl Write,
+) -> Result<()> {
+    let (namespace, agent) = (&wanted.namespace, &wanted.agent);
     if let Platform::Outside(url) = platform {
         writeln!(
             out,
@@ -150,13 +167,22 @@ fn next(wanted: &Wanted, platform: &Platform, credentials: &Credentials, out: &m
         )?;
         writeln!(
             out,
-            "\nThe answer has the hub's ca_bundle; if this cluster does not trust it yet, enrol again with --replace --ca-file."
+            "\nThe answer has the certificates of the hub. If this cluster does not trust them yet, give them to the agent, from a file:\n  \
+             kubectl patch obsykagent {agent} --namespace {namespace} --type merge \\\n    \
+             --patch \"$(jq --null-input --rawfile pem hub-ca.pem '{{spec: {{caBundle: $pem}}}}')\""
         )?;
+        if existing.client_id().is_some() {
+            writeln!(
+                out,
+                "\nThe older keys of this client still open the platform. When the agent is connected, remove them there:\n  \
+                 trustplane-hub client retire-keys {}",
+                quoted(&credentials.client_id)
+            )?;
+        }
     }
     writeln!(
         out,
-        "\nIs it connected?\n  kubectl wait obsykagent/{} --namespace {namespace} --for=condition=Syncing --timeout=60s",
-        wanted.agent
+        "\nIs it connected?\n  kubectl wait obsykagent/{agent} --namespace {namespace} --for=condition=Syncing --timeout=60s"
     )?;
     if let Platform::Hub(..) = platform {
         writeln!(

@@ -17,7 +17,7 @@ use super::hub::Hub;
 /// The keys of the Secret, as the agent reads them.
 const CLIENT_ID: &str = "client_id";
 const PRIVATE_KEY: &str = "private_key";
-/// Who has made the objects, for whoever finds them.
+/// The label that says which program made the objects.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubectl-trustplane");
 
 /// What a person wants.
@@ -115,7 +115,7 @@ impl Wanted {
             let name = format!("Secret {}/{}", self.namespace, self.secret);
             if !self.replace {
                 bail!(
-                    "{name} exists already, so this cluster is enrolled, or somebody else uses the name. For a new key add --replace"
+                    "{name} exists already: this cluster is enrolled, or the Secret is used for something else. For a new key add --replace"
                 );
             }
             let others: Vec<&str> = secret
@@ -232,10 +232,18 @@ impl Existing {
         let secret = self.secret.as_ref()?;
         credentials::client_id(secret.data.get(CLIENT_ID)?).ok()
     }
+
+    /// The certificates by which the agent knows this platform already.
+    pub fn ca_bundle(&self, url: &str) -> Option<String> {
+        let spec = &self.agent.as_ref()?.spec;
+        spec.ca_bundle
+            .clone()
+            .filter(|_| same_url(&spec.platform_url, url))
+    }
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::credentials::Credentials;
 use crate::cluster::{Cluster, Obstacle};
@@ -46,7 +46,7 @@ pub struct Registration {
 
 /// The answer of the hub to a request for a sign-in link.
 #[derive(Deserialize)]
-struct Permit {
+struct SignInToken {
     token: String,
 }
 
@@ -58,21 +58,21 @@ impl Hub {
             .flat_map(|container| container.args.iter().flatten())
             .map(String::as_str)
             .collect();
-        let told = |flag: &str| {
+        let values_of = |flag: &str| {
             let prefix = format!("--{flag}=");
             let values = arguments
                 .iter()
                 .filter_map(|argument| argument.strip_prefix(&prefix));
             values.map(str::to_owned).collect::<Vec<_>>()
         };
-        let console = told("console-bind-address").pop();
+        let console = values_of("console-bind-address").pop();
         let port = console.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
         Self {
             namespace: pod.namespace().unwrap_or_default(),
             pod: pod.name_any(),
-            urls: told("url"),
+            urls: values_of("url"),
             console_port: port.unwrap_or(CONSOLE_PORT),
-            data_dir: told("data-dir").pop(),
+            data_dir: values_of("data-dir").pop(),
         }
     }
 
@@ -99,13 +99,25 @@ impl Hub {
             })
     }
 
+    /// Removes every key of a client but its newest.
+    pub async fn retire_keys(&self, cluster: &Cluster, client_id: &str) -> Result<()> {
+        let command = self.command(&["client", "retire-keys", client_id]);
+        let answer = self.ask::<IgnoredAny>(cluster, command, None).await;
+        answer.map(drop).with_context(|| {
+            format!(
+                "remove older keys of client {client_id} at the hub in pod {}",
+                self.path()
+            )
+        })
+    }
+
     /// A token that opens the console once.
     pub async fn sign_in(&self, cluster: &Cluster) -> Result<String> {
-        let permit: Permit = self
+        let answer: SignInToken = self
             .ask(cluster, self.command(&["sign-in"]), None)
             .await
             .with_context(|| format!("ask the hub in pod {} for a link", self.path()))?;
-        Ok(permit.token)
+        Ok(answer.token)
     }
 
     /// Namespace and name of its pod.
@@ -136,14 +148,14 @@ impl Hub {
         if !said.is_success {
             bail!("{}", String::from_utf8_lossy(&said.err).trim());
         }
-        understood(&said.out)
+        parse_answer(&said.out)
     }
 }
 
 /// What the hub answers. The words of the parser are dropped: they quote the answer, and a token may be in it.
-fn understood<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
+fn parse_answer<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
     serde_json::from_slice(answer)
-        .map_err(|_| anyhow!("its answer is not understood: is it a hub of this plugin's version?"))
+        .map_err(|_| anyhow!("its answer is not parse_answer: is it a hub of this plugin's version?"))
 }
 
 /// The hub in a namespace, or in any; `None` if there is none.
@@ -160,7 +172,7 @@ pub async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Option<H
         }
     };
     let found = match list(namespace).await {
-        // Who may not look everywhere may still look at home.
+        // A person who may not list pods everywhere may still list those of their own namespace.
         Err(Obstacle::Forbidden) if namespace.is_none() => list(Some(&cluster.home)).await,
         other => other,
     };
@@ -168,7 +180,7 @@ pub async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Option<H
     choose(&found.items)
 }
 
-/// The one that runs.
+/// The hub whose pod runs; an error if none or several of them run.
 fn choose(pods: &[Pod]) -> Result<Option<Hub>> {
     let is_running = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -265,9 +277,11 @@ pub mod tests {
     #[test]
     fn answer_of_the_hub_is_read_and_never_quoted() {
         let registration: Registration =
-            understood(br#"{"client_id":"c","urls":["https://h"],"ca_bundle":null,"more":1}"#).unwrap();
+            parse_answer(br#"{"client_id":"c","urls":["https://h"],"ca_bundle":null,"more":1}"#).unwrap();
         assert_eq!(registration.ca_bundle, None);
-        let wrong = understood::<Permit>(br#"{"token":{"s3cret":1}}"#).err().unwrap();
+        let wrong = parse_answer::<SignInToken>(br#"{"token":{"s3cret":1}}"#)
+            .err()
+            .unwrap();
         assert!(!format!("{wrong:?}").contains("s3cret"), "{wrong:?}");
     }
 }

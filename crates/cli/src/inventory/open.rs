@@ -17,7 +17,7 @@ use crate::output;
 #[command(
     after_help = "Examples:\n  kubectl trustplane inventory open --namespace trustplane\n  \
     kubectl trustplane inventory open --port 0 --no-browser\n\n\
-    The console listens on loopback in the hub's pod, and this command leads a port of this machine there, open to this machine \
+    The console listens on loopback in the hub's pod, and this command forwards a local port to it, open to this machine \
     alone. The link is good once, for ten minutes; run the command again for another. It needs the rights to list pods, to exec \
     into the hub's pod and to forward its ports."
 )]
@@ -71,23 +71,23 @@ async fn find(cluster: &Cluster) -> Result<Hub> {
     }
 }
 
-/// Leads every connection to the hub. One that fails is told of and disturbs no other.
+/// Forwards every connection to the hub. A connection that fails is reported on standard error and ends no other.
 async fn serve(listener: &TcpListener, cluster: &Cluster) -> Result<()> {
     loop {
         let (connection, _) = listener.accept().await.context("wait for a connection")?;
         let cluster = cluster.clone();
         tokio::spawn(async move {
-            if let Err(error) = lead(connection, &cluster).await {
+            if let Err(error) = forward_connection(connection, &cluster).await {
                 let told = format!("a connection to the console ended: {error:#}\n");
-                // Whoever reads no errors loses a line.
+                // A closed standard error must not end the other connections.
                 let _ = output::pass_on(told.as_bytes());
             }
         });
     }
 }
 
-/// Leads one connection to the hub's pod of this moment: the one of before may be gone.
-async fn lead(mut connection: TcpStream, cluster: &Cluster) -> Result<()> {
+/// Forwards one connection to the pod in which the hub runs now: it may be another one than at the start.
+async fn forward_connection(mut connection: TcpStream, cluster: &Cluster) -> Result<()> {
     let hub = find(cluster).await?;
     let port = hub.console_port;
     let mut forwarder = hub

@@ -79,7 +79,17 @@ async fn enroll_writes_what_the_agent_needs_and_shows_no_private_key() -> Result
     assert!(refused.contains("add --replace") && said.is_empty(), "{refused}");
     assert_eq!(content(&sandbox).await?, made);
 
-    // By order: a new key for the same client, and another platform.
+    // With --replace: a new key for the same client; the agent still knows the platform by its certificates.
+    let (said, ended) = say(&wanted(&sandbox, true), URL, None, &cluster).await;
+    ended?;
+    assert!(
+        said.contains(&format!("trustplane-hub client retire-keys {client_id}")),
+        "{said}"
+    );
+    let agent = sandbox.api::<ObsykAgent>().get("inventory").await?.spec;
+    assert_eq!(agent.ca_bundle.as_deref(), Some("PEM"));
+
+    // And another platform, which has other certificates.
     let (_, ended) = say(
         &wanted(&sandbox, true),
         "https://other.example.com",
