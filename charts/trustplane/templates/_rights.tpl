@@ -17,7 +17,8 @@ Takes root, process, kind (Role or ClusterRole), name and rules; for a Role its 
 namespaces: then it is bound in those alone.
 */}}
 {{- define "trustplane.grant" -}}
-{{- if .rules }}
+{{- $rules := (include "trustplane.rules" . | fromJson).rules -}}
+{{- if $rules }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
@@ -29,7 +30,7 @@ metadata:
   labels:
     {{- include "trustplane.labels" . | nindent 4 }}
 rules:
-  {{- include "trustplane.rules" . | replace "$(PROCESS)" .process.name | nindent 2 }}
+  {{- toYaml $rules | replace "$(PROCESS)" .process.name | nindent 2 }}
 {{- if .namespaces }}
 {{- range .namespaces }}
 {{- include "trustplane.binding" (merge (dict "in" .) $) }}
@@ -41,21 +42,21 @@ rules:
 {{- end -}}
 
 {{/*
-Rules as YAML. `$(CREDENTIALS)` among the names of a rule stands for the Secrets with which an ObsykAgent may sign in. Takes root and
-rules.
+Rules as JSON {"rules": [...]}. `$(CREDENTIALS)` among the names of a rule stands for the Secrets with which an ObsykAgent may sign in.
+A rule that is left without a name is left out: without names it would permit every object. Takes root and rules.
 */}}
 {{- define "trustplane.rules" -}}
 {{- $rules := list -}}
 {{- $credentials := (include "trustplane.inventory.credentials" .root | fromJson).names -}}
 {{- range .rules -}}
-{{- $rule := . -}}
 {{- if has "$(CREDENTIALS)" (.resourceNames | default list) -}}
 {{- $names := concat (without .resourceNames "$(CREDENTIALS)") $credentials | uniq -}}
-{{- $rule = merge (dict "resourceNames" $names) (omit . "resourceNames") -}}
+{{- if $names }}{{ $rules = append $rules (merge (dict "resourceNames" $names) (omit . "resourceNames")) }}{{ end -}}
+{{- else -}}
+{{- $rules = append $rules . -}}
 {{- end -}}
-{{- $rules = append $rules $rule -}}
 {{- end -}}
-{{- toYaml $rules -}}
+{{- dict "rules" $rules | toJson -}}
 {{- end -}}
 
 {{/* A role bound to a process: in a namespace (`in`), or everywhere. Takes root, process, kind and name. */}}

@@ -27,7 +27,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The volume of the database: a claim, or one that goes with the pod. */}}
+{{/* The volume of the database: a claim, or an emptyDir, which is lost with the pod. */}}
 {{- define "trustplane.hub.volume" -}}
 {{- $hub := include "trustplane.hub" . | fromJson -}}
 {{- $persistence := .Values.hub.persistence -}}

@@ -1,6 +1,6 @@
 {{/* The Secrets of our own namespace with which an ObsykAgent may sign in, as JSON {"names": [...]}. */}}
 {{- define "trustplane.inventory.credentials" -}}
-{{- $names := .Values.inventory.credentialsSecrets -}}
+{{- $names := .Values.inventory.credentialsSecrets | default list -}}
 {{- if .Values.inventory.agent.enabled }}{{ $names = append $names .Values.inventory.agent.credentialsSecretRef.name }}{{ end -}}
 {{- dict "names" (uniq $names) | toJson -}}
 {{- end -}}

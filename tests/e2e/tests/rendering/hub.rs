@@ -184,6 +184,29 @@ fn the_inventory_switches_no_other_capability_off() {
     }
 }
 
+#[test]
+fn a_kind_that_is_switched_off_has_no_right_and_is_not_watched() {
+    let lists_secrets = |objects: &[Value]| {
+        let role = find(
+            objects,
+            "ClusterRole/tp-trustplane-capability-inventory-everywhere",
+        );
+        let rules = role["rules"].as_array().unwrap().iter();
+        rules
+            .flat_map(|rule| rule["resources"].as_array().unwrap())
+            .any(|resource| resource == "secrets")
+    };
+    let without = |objects: &[Value]| {
+        let manager = find(objects, "Deployment/tp-trustplane-manager");
+        argument(manager, "--inventory-without=")
+    };
+    let all = product(&[INVENTORY]);
+    assert!(lists_secrets(&all) && without(&all).is_none());
+    let fewer = product(&[INVENTORY, "capabilities.inventory.parts.secrets=false"]);
+    assert!(!lists_secrets(&fewer));
+    assert_eq!(without(&fewer).as_deref(), Some("secrets"));
+}
+
 /// The names of Secrets that the capability may read at home.
 fn readable(objects: &[Value]) -> Vec<String> {
     let role = find(objects, "Role/tp-trustplane-capability-inventory");
@@ -214,6 +237,13 @@ fn the_manager_reads_the_credentials_that_the_values_name_and_the_chart_makes_no
         "inventory.agent.credentialsSecretRef.name=three",
     ]);
     assert_eq!(readable(&named), ["one", "two", "three"]);
+    // A rule without names would permit every Secret: without names there is no rule, and so no role.
+    let none = product(&[INVENTORY, "inventory.credentialsSecrets=null"]);
+    assert!(
+        !names(&none)
+            .iter()
+            .any(|name| name == "Role/tp-trustplane-capability-inventory")
+    );
 }
 
 const AGENT: [&str; 4] = [
