@@ -27,6 +27,7 @@ mod script;
 mod serve;
 mod state;
 mod tls;
+mod upstream;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +46,7 @@ pub use state::{Endpoint, Entry, State};
 
 use crate::DEADLINE;
 use grant::Grants;
+use upstream::Upstream;
 
 /// What a platform does with a snapshot. A missing array leaves its kind alone either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -105,6 +107,7 @@ struct Inner {
     state: State,
     grants: Grants,
     scripts: Vec<Script>,
+    upstream: Option<Arc<Upstream>>,
 }
 
 impl Platform {
@@ -156,6 +159,14 @@ impl Platform {
     /// It is what assertions have to name, and what every path begins with.
     pub fn set_platform_url(&self, url: &str) {
         self.shared.inner().grants.audience = url.to_owned();
+    }
+
+    /// Stands before another platform, such as a hub, from now on: requests without a fault go on to it, and its answers come back.
+    /// This platform then keeps no objects and issues no tokens; violations, rules and the journal stay.
+    pub fn stand_before(&self, address: SocketAddr, ca_bundle: &str) -> Result<()> {
+        let upstream = Upstream::new(address, ca_bundle)?;
+        self.shared.inner().upstream = Some(Arc::new(upstream));
+        Ok(())
     }
 
     /// How long tokens are good from now on, in seconds; `None` leaves the field out, and the token never ends.

@@ -84,7 +84,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // One that has ended already is what we want.
+        // A command that has ended already cannot be killed, and need not be.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -49,9 +49,9 @@ pub struct Page {
 /// Who looks at the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
-    /// Somebody who opens the link.
+    /// A person, who opens the link.
     Person,
-    /// Nobody: a browser without a window, driven by the demo.
+    /// A headless browser, driven by the demo.
     Browser,
 }
 

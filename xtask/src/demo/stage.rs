@@ -18,8 +18,8 @@ use super::scene::Audience;
 use crate::image::{self, Image, Profile};
 use crate::run;
 
-/// The namespace of the story.
-const NAMESPACE: &str = "trustplane";
+/// The namespaces of the story. All of them are the demo's own, so that it can remove them with what they hold.
+const NAMESPACES: &str = "trustplane shop tokens";
 /// How long a command that stays may take until it says that it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,7 +38,7 @@ enum Whose {
     /// Made by us under this name, and removed by us.
     Ours { name: String },
     /// Somebody's: we take away what we brought.
-    Theirs { namespace_was_there: bool },
+    Theirs,
 }
 
 impl Stage {
@@ -112,14 +112,18 @@ impl Stage {
         for image in &images {
             println!("  {}  as {}", image.archive.display(), image.reference);
         }
-        let theirs = Whose::Theirs {
-            namespace_was_there: true,
-        };
-        let mut stage = Self::new(kubeconfig, directories, &plugin, theirs)?;
-        let found = stage.run("kubectl get namespace --ignore-not-found -o name trustplane")?;
-        stage.whose = Whose::Theirs {
-            namespace_was_there: !found.trim().is_empty(),
-        };
+        let stage = Self::new(kubeconfig, directories, &plugin, Whose::Theirs)?;
+        let found = stage.run(&format!(
+            "kubectl get namespaces --ignore-not-found -o name {NAMESPACES}"
+        ))?;
+        let found: Vec<_> = found.lines().collect();
+        if !found.is_empty() {
+            bail!(
+                "the cluster has {} already, and the demo would remove what is in there: it needs these namespaces for itself: \
+                 {NAMESPACES}",
+                found.join(" and ")
+            );
+        }
         Ok(stage)
     }
 
@@ -201,41 +205,20 @@ impl Stage {
             .clear();
         match &self.whose {
             Whose::Ours { name } => trustplane_cluster::down(name)?,
-            Whose::Theirs { namespace_was_there } => {
-                self.remove_enrolment()?;
+            Whose::Theirs => {
+                self.run("helm uninstall trustplane --namespace trustplane --ignore-not-found --wait")?;
                 self.run(&format!(
-                    "helm uninstall trustplane --namespace {NAMESPACE} --ignore-not-found --wait"
+                    "kubectl delete namespace {NAMESPACES} --ignore-not-found"
                 ))?;
-                self.run("kubectl delete --filename docs/guide/examples/shop.yaml --ignore-not-found")?;
-                self.run("kubectl delete namespace tokens --ignore-not-found")?;
-                if !*namespace_was_there {
-                    self.run(&format!(
-                        "kubectl delete namespace {NAMESPACE} --ignore-not-found"
-                    ))?;
-                }
             }
         }
         progress.finish();
-        if matches!(self.whose, Whose::Theirs { .. }) {
+        if matches!(self.whose, Whose::Theirs) {
             println!(
                 "CRDs are kept, with what they hold: kubectl delete crd --selector app.kubernetes.io/part-of=trustplane"
             );
         }
         Ok(())
-    }
-
-    /// Takes away what the enrolment made, which is no part of the release.
-    fn remove_enrolment(&self) -> Result<()> {
-        let kind = self.run("kubectl get crd obsykagents.obsyk.io --ignore-not-found -o name")?;
-        if !kind.trim().is_empty() {
-            self.run(&format!(
-                "kubectl delete obsykagent inventory --namespace {NAMESPACE} --ignore-not-found"
-            ))?;
-        }
-        self.run(&format!(
-            "kubectl delete secret obsyk-credentials --namespace {NAMESPACE} --ignore-not-found"
-        ))
-        .map(drop)
     }
 
     /// Runs a shell line of the story to its end.

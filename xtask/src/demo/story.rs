@@ -182,7 +182,7 @@ pub const SCENES: &[Scene] = &[
     },
     Scene {
         title: "The admin switches the inventory on",
-        about: "Nobody had it until now: no upgrade switches it on by itself. The values ask for the capability, and for a hub, which \
+        about: "It is off until now: no upgrade switches it on by itself. The values ask for the capability, and for a hub, which \
                 keeps the inventories of many clusters and shows them.",
         acts: &[
             act(
@@ -227,7 +227,7 @@ pub const SCENES: &[Scene] = &[
     },
     Scene {
         title: "A person looks at the cluster",
-        about: "The console listens on loopback in the hub's pod. The plugin leads a port of this machine there, and prints a link that \
+        about: "The console listens on loopback in the hub's pod. The plugin forwards a local port to it, and prints a link that \
                 is good once.",
         acts: &[
             Act::Link {

@@ -177,7 +177,7 @@ fn tools(run: &Run) -> Result<Outcome> {
     Ok(Outcome::Checked)
 }
 
-/// Types and unit tests of the console. Its pages in a browser are tests of `e2e`, which have a hub to show.
+/// Types and unit tests of the console. Its pages in a browser are component tests of the inventory, which have a hub to show.
 fn console(run: &Run) -> Result<Outcome> {
     let copy = WorkingCopy::new(&run.toolchain)?;
     let report = copy.path().join("junit.xml");

@@ -177,27 +177,27 @@ impl Exchange {
             (inner.state.arrive(entry), fault)
         });
         match fault {
-            None => self.take(index),
+            None => self.take(index).await,
             Some(Fault::Answer { status, retry_after }) => {
                 self.shared.change(|inner| inner.state.answered(index, status));
                 respond(status, retry_after, &json!({ "error": "injected_fault" }))
             }
             Some(Fault::Delay(time)) => {
                 tokio::time::sleep(time).await;
-                self.take(index)
+                self.take(index).await
             }
             Some(Fault::Hold(gate)) => {
                 gate.passed().await;
-                self.take(index)
+                self.take(index).await
             }
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::HangAnswer) => {
-                self.shared.change(|inner| self.effect(inner));
+                self.take_unheard().await?;
                 std::future::pending().await
             }
             Some(Fault::Cut) => Err(anyhow!("injected fault: the connection breaks")),
             Some(Fault::CutAnswer) => {
-                self.shared.change(|inner| self.effect(inner));
+                self.take_unheard().await?;
                 Err(anyhow!("injected fault: the answer is lost"))
             }
         }
@@ -227,13 +227,39 @@ impl Exchange {
     }
 
     /// Lets the request take effect and answers it, in one step: who sees the effect sees the answer.
-    fn take(&self, index: usize) -> Result<Response<Full<Bytes>>> {
+    async fn take(&self, index: usize) -> Result<Response<Full<Bytes>>> {
+        if let Some(answer) = self.forward().await? {
+            let status = answer.status().as_u16();
+            self.shared.change(|inner| inner.state.answered(index, status));
+            return Ok(answer);
+        }
         let (status, answer) = self.shared.change(|inner| {
             let (status, answer) = self.effect(inner);
             inner.state.answered(index, status);
             (status, answer)
         });
         respond(status, None, &answer)
+    }
+
+    /// Lets the request take effect, and answers nothing.
+    async fn take_unheard(&self) -> Result<()> {
+        if self.forward().await?.is_none() {
+            self.shared.change(|inner| self.effect(inner));
+        }
+        Ok(())
+    }
+
+    /// The answer of the platform behind this one, if there is one.
+    async fn forward(&self) -> Result<Option<Response<Full<Bytes>>>> {
+        let Some(upstream) = self.shared.inner().upstream.clone() else {
+            return Ok(None);
+        };
+        let sent = upstream.send(self.endpoint, &self.headers, self.body.clone());
+        let answer = sent.await?;
+        if answer.status().is_success() {
+            self.shared.change(|inner| inner.state.accept(self.endpoint));
+        }
+        Ok(Some(answer))
     }
 
     /// Lets the request take effect; gives status and body of the answer.

@@ -3,10 +3,10 @@
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use trustplane_api::inventory::ObsykAgent;
-use trustplane_testkit::platform::{Endpoint, Settings};
+use trustplane_testkit::platform::{Endpoint, Fault, Match, Rule, Settings, Snapshots, State};
 use trustplane_testkit::{DEADLINE, Sandbox, wait_for, wait_for_some};
 
 use crate::stage::{AGENT, SECRET, Stage, key_pair};
@@ -31,17 +31,29 @@ fn samples() -> Vec<Value> {
     ]
 }
 
+/// Creates an agent from this manifest, word for word, with strict validation. Nothing is kept.
+async fn create_strictly(stage: &Stage, manifest: &Value) -> Result<Value> {
+    let path = format!(
+        "/apis/obsyk.io/v1/namespaces/{}/obsykagents?dryRun=All&fieldValidation=Strict",
+        stage.sandbox.namespace()
+    );
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(manifest)?)?;
+    Ok(stage.client().request(request).await?)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn the_samples_of_the_original_apply_and_wrong_values_are_refused() -> Result<()> {
+async fn samples_of_the_original_apply_and_wrong_values_are_refused() -> Result<()> {
     let stage = Stage::new("samples", Settings::default()).await?;
-    let agents = stage.agents();
-    let strict = PostParams {
-        dry_run: true,
-        field_manager: None,
-    };
     for sample in samples() {
-        let agent: ObsykAgent = serde_json::from_value(sample)?;
-        agents.create(&strict, &agent).await?;
+        let made = create_strictly(&stage, &sample).await?;
+        for (field, value) in sample["spec"].as_object().unwrap() {
+            assert!(
+                is_within(value, &made["spec"][field]),
+                "{field} of {sample}: {made}"
+            );
+        }
     }
     for (field, value, word) in [
         ("platformURL", json!("ftp://hub"), "platformURL"),
@@ -50,14 +62,23 @@ async fn the_samples_of_the_original_apply_and_wrong_values_are_refused() -> Res
         ("syncInterval", json!("1s"), "at least 5s"),
         ("rateLimit", json!({"eventsPerSecond": 0}), "eventsPerSecond"),
         ("rateLimit", json!({"burstSize": 1001}), "burstSize"),
+        ("rateLimit", json!({"perSecond": 1}), "unknown field"),
+        ("platformUrl", json!("https://hub"), "unknown field"),
     ] {
         let mut sample = samples().remove(0);
         sample["spec"][field] = value.clone();
-        let agent: ObsykAgent = serde_json::from_value(sample)?;
-        let error = agents.create(&strict, &agent).await.unwrap_err().to_string();
+        let error = create_strictly(&stage, &sample).await.unwrap_err().to_string();
         assert!(error.contains(word), "{field} {value}: {error}");
     }
     Ok(())
+}
+
+/// Whether everything that was sent is there. Defaults may have come in addition.
+fn is_within(sent: &Value, there: &Value) -> bool {
+    match sent {
+        Value::Object(fields) => fields.iter().all(|(name, value)| is_within(value, &there[name])),
+        _ => sent == there,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,6 +184,126 @@ async fn an_agent_follows_its_credentials_and_its_spec_without_a_restart() -> Re
     stage.kill(running).await
 }
 
+/// How many requests of each kind a platform has accepted.
+fn accepted(state: &State) -> [usize; 4] {
+    Endpoint::ALL.map(|endpoint| state.accepted(endpoint))
+}
+
+/// Waits until a platform has accepted so many more heartbeats.
+async fn beats(platform: &trustplane_testkit::platform::Platform, more: usize) -> Result<()> {
+    let before = platform.read(|state| state.accepted(Endpoint::Heartbeat));
+    platform
+        .wait("heartbeats", |state| {
+            state.accepted(Endpoint::Heartbeat) >= before + more
+        })
+        .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pending_deletions_survive_refused_credentials() -> Result<()> {
+    let settings = Settings {
+        snapshots: Snapshots::Merge,
+        ..Settings::default()
+    };
+    let stage = Stage::new("rotated", settings).await?;
+    for n in 0..10 {
+        stage.pod(&format!("pod-{n}")).await?;
+    }
+    stage.agent(AGENT, json!({})).await?;
+    let (_instance, running) = stage.start("first").await?;
+    stage.equal("a start").await?;
+    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
+    let [tokens, snapshots, _, _] = stage.platform.read(accepted);
+
+    // A label on the Secret is no change of the credentials.
+    let label = Patch::Merge(json!({"metadata": {"labels": {"team": "shop"}}}));
+    let secrets: Api<Secret> = stage.sandbox.api();
+    secrets.patch(SECRET, &PatchParams::default(), &label).await?;
+    stage.equal("a label on the Secret").await?;
+    beats(&stage.platform, 2).await?;
+    let [tokens_now, snapshots_now, _, _] = stage.platform.read(accepted);
+    assert_eq!((tokens_now, snapshots_now), (tokens, snapshots));
+
+    // The platform knows another key from now on. It keeps what no event deletes.
+    let (private, public) = key_pair();
+    stage.platform.register("client-1", &public)?;
+    stage.platform.revoke_tokens();
+    for n in 0..10 {
+        stage.remove_pod(&format!("pod-{n}")).await?;
+    }
+    stage
+        .says(AGENT, "Degraded", "True", "the platform refuses the credentials")
+        .await?;
+    stage.credentials("client-1", &private).await?;
+    stage.equal("credentials that were mended").await?;
+    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
+    let [_, snapshots_now, _, _] = stage.platform.read(accepted);
+    assert_eq!(snapshots_now, snapshots, "the stream went on");
+    stage.kill(running).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_renewed_while_nothing_is_sent() -> Result<()> {
+    let stage = Stage::new("renewal", Settings::default()).await?;
+    stage.platform.set_expires_in(Some(4));
+    stage.agent(AGENT, json!({"syncInterval": "1h"})).await?;
+    let (_instance, running) = stage.start("first").await?;
+    stage.equal("a start").await?;
+    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
+    let before = stage.platform.read(accepted);
+    stage
+        .platform
+        .wait("renewals", |state| {
+            state.accepted(Endpoint::Token) >= before[0] + 4
+        })
+        .await?;
+    let refused = stage.platform.read(|state| {
+        let of = |entry: &&trustplane_testkit::platform::Entry| entry.status == Some(401);
+        state.journal().iter().filter(of).count()
+    });
+    assert_eq!(refused, 0, "no request was made with a token that has ended");
+    stage.kill(running).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forbidden_agent_says_so_and_sends_nothing_until_permitted() -> Result<()> {
+    let stage = Stage::new("forbidden", Settings::default()).await?;
+    stage.agent(AGENT, json!({})).await?;
+    let (_instance, running) = stage.start("first").await?;
+    stage.equal("a start").await?;
+    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
+    let rules = [Endpoint::Events, Endpoint::Heartbeat].map(|endpoint| {
+        stage
+            .platform
+            .add(Rule::new(Match::on(endpoint), Fault::status(403)))
+    });
+    stage.says(AGENT, "Available", "False", "PlatformRefused").await?;
+    stage
+        .says(
+            AGENT,
+            "Degraded",
+            "True",
+            "the platform permits nothing to this client",
+        )
+        .await?;
+    let late = stage.pod("late").await?.metadata.uid.unwrap_or_default();
+    // Another key is tried at once; otherwise the platform is asked once in a minute.
+    let (private, public) = key_pair();
+    stage.platform.register("client-1", &public)?;
+    rules.iter().for_each(trustplane_testkit::platform::Script::end);
+    stage.credentials("client-1", &private).await?;
+    stage.equal("a permission").await?;
+    stage.says(AGENT, "Degraded", "False", "AgentHealthy").await?;
+    let refused = stage.platform.read(|state| {
+        let of = |entry: &&trustplane_testkit::platform::Entry| {
+            entry.uid.as_deref() == Some(&late) && entry.status == Some(403)
+        };
+        state.journal().iter().filter(of).count()
+    });
+    assert_eq!(refused, 0, "a change waits while the platform permits nothing");
+    stage.kill(running).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_are_served_side_by_side_and_only_at_home() -> Result<()> {
     let stage = Stage::new("several", Settings::default()).await?;
@@ -203,8 +344,20 @@ async fn agents_are_served_side_by_side_and_only_at_home() -> Result<()> {
     };
     wait_for_some(&elsewhere.api::<ObsykAgent>(), "far", DEADLINE, far).await?;
 
-    // The first stops, the second goes on.
+    // The first stops, the second goes on. The controller sees the deletion before the edit.
     stage.agents().delete(AGENT, &DeleteParams::default()).await?;
+    stage.edit("second", json!({"clusterName": "renamed"})).await?;
+    other
+        .wait("a snapshot with the new name", |state| {
+            let mut journal = state.journal().iter();
+            journal.any(|entry| {
+                let mut words = entry.body.windows(9);
+                entry.endpoint == Endpoint::Snapshot && words.any(|word| word == b"\"renamed\"")
+            })
+        })
+        .await?;
+    let received = |state: &State| Endpoint::ALL.map(|endpoint| state.received(endpoint));
+    let last = stage.platform.read(received);
     stage.pod("after").await?;
     other
         .wait("the pod", |state| {
@@ -214,12 +367,12 @@ async fn agents_are_served_side_by_side_and_only_at_home() -> Result<()> {
                 .any(|object| object["name"] == "after")
         })
         .await?;
-    let late = stage.platform.read(|state| {
-        state
-            .projections()
-            .values()
-            .any(|object| object["name"] == "after")
-    });
-    assert!(!late, "a platform whose agent was deleted hears nothing more");
+    // Both have the same interval.
+    beats(&other, 2).await?;
+    assert_eq!(
+        stage.platform.read(received),
+        last,
+        "a platform whose agent was deleted hears nothing more"
+    );
     stage.kill(running).await
 }

@@ -1,12 +1,11 @@
 //! The agent and the hub together: the hub equals the cluster, also after either of them was killed.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -15,26 +14,25 @@ use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
 use tokio::process::{Child, Command};
-use trustplane_cluster::cache::Cache;
-use trustplane_cluster::tools::Toolchain;
-use trustplane_cluster::tools::console::{self, WorkingCopy};
 use trustplane_process::web::{Web, WebOptions};
 use trustplane_testkit::canary::{Canary, Search};
-use trustplane_testkit::platform::Settings;
+use trustplane_testkit::platform::{Platform, Settings};
 use trustplane_testkit::proxy::Proxy;
-use trustplane_testkit::{DEADLINE, Select, eventually, until, wait_for_some};
+use trustplane_testkit::{DEADLINE, until};
 
-use crate::equality::{OUTAGE, change_for, expire, furnish, take_right};
+use crate::equality::{OUTAGE, change_for, expire, furnish, refuse, take_right};
 use crate::stage::{AGENT, Projections, Stage, differ, key_pair};
 
 /// The largest object that the hub takes.
 const MAX_OBJECT: usize = 5_000;
 
 /// A hub as a process of its own, on ports of its own.
-struct Hub {
+pub struct Hub {
     data: TempDir,
     agents: u16,
     console: u16,
+    /// Where agents reach it.
+    url: String,
     process: Child,
     /// Bound and never listening: they keep the ports while no hub runs.
     _ports: [TcpSocket; 2],
@@ -61,14 +59,25 @@ fn port() -> Result<(TcpSocket, u16)> {
 }
 
 impl Hub {
-    async fn start() -> Result<Self> {
+    pub async fn start() -> Result<Self> {
+        Self::start_at(None).await
+    }
+
+    /// Starts a hub that agents reach through a platform, which can refuse what the hub would take.
+    async fn start_behind(platform: &Platform) -> Result<Self> {
+        Self::start_at(Some(platform.url())).await
+    }
+
+    async fn start_at(url: Option<String>) -> Result<Self> {
         let ((first, agents), (second, console)) = (port()?, port()?);
         let data = tempfile::tempdir()?;
-        let process = launch(&data, agents, console)?;
+        let url = url.unwrap_or_else(|| format!("https://127.0.0.1:{agents}"));
+        let process = launch(&data, agents, console, &url)?;
         let hub = Self {
             data,
             agents,
             console,
+            url,
             process,
             _ports: [first, second],
         };
@@ -97,7 +106,7 @@ impl Hub {
     }
 
     async fn restart(&mut self) -> Result<()> {
-        self.process = launch(&self.data, self.agents, self.console)?;
+        self.process = launch(&self.data, self.agents, self.console, &self.url)?;
         self.serves().await
     }
 
@@ -132,19 +141,24 @@ impl Hub {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Makes the hub the platform of the agent.
-    async fn enrol(&self, stage: &Stage) -> Result<()> {
+    /// Makes the hub the platform of the agent, directly or behind the platform of the stage.
+    pub async fn enrol(&self, stage: &Stage) -> Result<()> {
         let (private, public) = key_pair();
         let client = self.command(&["client", "add", "--name=test"], &public).await?;
         let id = client["client_id"].as_str().context("a client id")?;
         stage.credentials(id, &private).await?;
-        let url = format!("https://127.0.0.1:{}", self.agents);
-        let spec = json!({"platformURL": url, "caBundle": client["ca_bundle"]});
+        let mut ca_bundle = client["ca_bundle"].as_str().context("a CA bundle")?;
+        if self.url == stage.platform.url() {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.agents));
+            stage.platform.stand_before(address, ca_bundle)?;
+            ca_bundle = stage.platform.ca_bundle().context("a CA bundle")?;
+        }
+        let spec = json!({"platformURL": self.url, "caBundle": ca_bundle});
         stage.agent(AGENT, spec).await
     }
 
     /// A link that signs in once.
-    async fn link(&self) -> Result<String> {
+    pub async fn link(&self) -> Result<String> {
         let answer = self.command(&["sign-in"], "").await?;
         Ok(answer["url"].as_str().context("a link")?.to_owned())
     }
@@ -183,12 +197,12 @@ impl Hub {
     }
 }
 
-fn launch(data: &TempDir, agents: u16, console: u16) -> Result<Child> {
+fn launch(data: &TempDir, agents: u16, console: u16, url: &str) -> Result<Child> {
     Command::new(program()?)
         .arg(format!("--data-dir={}", data.path().display()))
         .arg(format!("--agents-bind-address=127.0.0.1:{agents}"))
         .arg(format!("--console-bind-address=127.0.0.1:{console}"))
-        .arg(format!("--url=https://127.0.0.1:{agents}"))
+        .arg(format!("--url={url}"))
         .arg("--admin-bind-address=0")
         .arg(format!("--max-event-bytes={MAX_OBJECT}"))
         .stdin(Stdio::null())
@@ -260,9 +274,13 @@ async fn the_hub_equals_the_cluster_after_either_side_was_killed() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_hub_equals_the_cluster_after_an_outage_and_each_refusal() -> Result<()> {
-    let stage = Stage::new("refused", Settings::default()).await?;
+    let settings = Settings {
+        tls: true,
+        ..Settings::default()
+    };
+    let stage = Stage::new("refused", settings).await?;
     furnish(&stage, 490).await?;
-    let mut hub = Hub::start().await?;
+    let mut hub = Hub::start_behind(&stage.platform).await?;
     hub.enrol(&stage).await?;
     let proxy = Proxy::start(stage.sandbox.plane()).await?;
     let (_instance, running) = stage.start_through("first", &proxy).await?;
@@ -284,12 +302,17 @@ async fn the_hub_equals_the_cluster_after_an_outage_and_each_refusal() -> Result
     hub.restart().await?;
     equal(&stage, &hub, &web, &cookie, "an outage under change, and 401").await?;
 
-    // The hub refuses an object of more than the size that it was started with; the others go on.
+    refuse(&stage, async |after| {
+        equal(&stage, &hub, &web, &cookie, after).await
+    })
+    .await?;
+
+    // The hub itself refuses an object of more than the size that it was started with; the others go on.
     let large = json!({"metadata": {"annotations": {"a": "x".repeat(3000), "b": "x".repeat(3000)}}});
     let pods = stage.sandbox.api::<Pod>();
     pods.patch("pod-0", &PatchParams::default(), &Patch::Merge(large))
         .await?;
-    stage.label("pod-1", 1).await?;
+    stage.label("pod-1", 3).await?;
     stage.says(AGENT, "Degraded", "True", "pod-0 (413)").await?;
     let small = json!({"metadata": {"annotations": {"a": "x", "b": null}}});
     pods.patch("pod-0", &PatchParams::default(), &Patch::Merge(small))
@@ -298,7 +321,7 @@ async fn the_hub_equals_the_cluster_after_an_outage_and_each_refusal() -> Result
     stage.says(AGENT, "Degraded", "False", "AgentHealthy").await?;
 
     expire(&proxy, "pods").await?;
-    stage.remove_pod("pod-2").await?;
+    stage.remove_pod("pod-6").await?;
     take_right(&stage, "configmaps", false).await?;
     stage
         .says(
@@ -308,7 +331,7 @@ async fn the_hub_equals_the_cluster_after_an_outage_and_each_refusal() -> Result
             "not permitted to list and watch configmaps",
         )
         .await?;
-    stage.label("pod-3", 1).await?;
+    stage.label("pod-7", 1).await?;
     take_right(&stage, "configmaps", true).await?;
     stage.says(AGENT, "Degraded", "False", "AgentHealthy").await?;
     equal(
@@ -320,72 +343,6 @@ async fn the_hub_equals_the_cluster_after_an_outage_and_each_refusal() -> Result
     )
     .await?;
     stage.kill(running).await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_page_of_the_console_works_by_mouse_and_keyboard() -> Result<()> {
-    let stage = Stage::new("console", Settings::default()).await?;
-    for number in 0..30 {
-        stage.pod(&format!("pod-{number}")).await?;
-    }
-    deploy(&stage).await?;
-    let hub = Hub::start().await?;
-    hub.enrol(&stage).await?;
-    let (_instance, running) = stage.start("first").await?;
-    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
-    let link = hub.link().await?;
-    let walked = tokio::task::spawn_blocking(move || -> Result<std::process::Output> {
-        let copy = WorkingCopy::new(&Toolchain::new(&Cache::locate()?))?;
-        let mut browser = copy.node("tests/browser.mjs");
-        browser
-            .args(["--link", &link])
-            .env("CHROMIUM", console::browser()?);
-        browser.output().context("start the browser's script")
-    })
-    .await??;
-    let told = String::from_utf8_lossy(&walked.stdout);
-    let failed: Vec<_> = told.lines().filter(|line| !line.starts_with("ok ")).collect();
-    ensure!(
-        walked.status.success(),
-        "{}\n{}",
-        failed.join("\n"),
-        String::from_utf8_lossy(&walked.stderr)
-    );
-    stage.kill(running).await
-}
-
-/// A Deployment that works: no node runs its pod, so the test says that it is ready.
-async fn deploy(stage: &Stage) -> Result<()> {
-    let labels = json!({"app": "shop"});
-    let deployment: Deployment = serde_json::from_value(json!({
-        "metadata": {"name": "shop"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "shop:1"}]},
-            },
-        },
-    }))?;
-    let deployments: Api<Deployment> = stage.sandbox.api();
-    deployments.create(&PostParams::default(), &deployment).await?;
-    let (pods, selected) = (stage.sandbox.api::<Pod>(), Select::default().labels("app=shop"));
-    let name = eventually(&pods, &selected, DEADLINE, |found| found.keys().next().cloned()).await?;
-    let ready = json!({"status": {
-        "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
-        "containerStatuses": [{
-            "name": "main", "image": "shop:1", "imageID": "", "ready": true, "restartCount": 0, "started": true,
-            "state": {"running": {}},
-        }],
-    }});
-    pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(ready))
-        .await?;
-    let is_ready = |live: &Deployment| {
-        let status = live.status.clone().unwrap_or_default();
-        status.available_replicas == Some(1)
-    };
-    wait_for_some(&deployments, "shop", DEADLINE, is_ready)
-        .await
-        .map(drop)
 }
 
 async fn equal(stage: &Stage, hub: &Hub, web: &Web, cookie: &str, after: &str) -> Result<()> {

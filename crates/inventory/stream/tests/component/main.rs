@@ -9,6 +9,7 @@
 )]
 
 mod agents;
+mod console;
 mod equality;
 mod hub;
 mod quiet;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
+use trustplane_testkit::Log;
 use trustplane_testkit::audit::{Mark, granted};
 use trustplane_testkit::canary::{Canary, Search};
 use trustplane_testkit::platform::{Endpoint, Settings};
@@ -13,6 +14,7 @@ use crate::stage::{AGENT, Stage, own_rules};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_rest_only_heartbeats_are_sent_and_no_value_ever() -> Result<()> {
+    let log = Log::collect()?;
     let stage = Stage::new("quiet", Settings::default()).await?;
     let begin = Mark::now(stage.sandbox.plane()).await?;
     let canary = Canary::new("a value of a Secret, a ConfigMap, an annotation and a variable");
@@ -108,10 +110,24 @@ async fn at_rest_only_heartbeats_are_sent_and_no_value_ever() -> Result<()> {
     });
     let agent = stage.agents().get_status(AGENT).await?;
     search.text("the status", &serde_json::to_string(&agent)?);
+    let log = log.text();
+    assert!(
+        log.contains("trustplane_inventory_stream") || log.contains("trustplane_kit"),
+        "a log"
+    );
+    search.text("the log", &log);
     search.assert_clean();
     let key = stage.private_key.lines().nth(1).unwrap_or_default().to_owned();
-    let told = serde_json::to_string(&agent)?;
-    assert!(!told.contains(&key), "the private key is in the status");
+    let status = serde_json::to_string(&agent)?;
+    let tokens = stage.platform.tokens();
+    assert!(!tokens.is_empty());
+    for (place, text) in [("the status", &status), ("the log", &log)] {
+        assert!(!text.contains(&key), "the private key is in {place}");
+        assert!(
+            !tokens.iter().any(|token| text.contains(token)),
+            "a token is in {place}"
+        );
+    }
 
     stage.kill(running).await?;
     let audit = begin.since().await?.by(&instance);
