@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 /// The longest duration of Go, about 292 years: as many nanoseconds as fit into an `i64`.
-const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
+pub const LONGEST: Duration = Duration::from_nanos(i64::MAX.unsigned_abs());
 
-/// Reads a duration as Go writes it, such as `1h15m30.5s`. `None` if it is none, negative, or longer than Go knows.
+/// Reads a duration as Go writes it, such as `1h15m30.5s`. `None` if it is none or negative. It may be longer than [`LONGEST`]: a caller
+/// that adds it to a time has to bound it.
 pub fn parse_go_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -31,8 +32,8 @@ pub fn parse_go_duration(text: &str) -> Option<Duration> {
         total += number.parse::<f64>().ok()? * seconds;
         rest = after;
     }
-    let duration = Duration::try_from_secs_f64(total).ok()?;
-    (!text.is_empty() && duration <= LONGEST).then_some(duration)
+    let duration = Duration::try_from_secs_f64(total).ok();
+    duration.filter(|_| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
             ("1500ms", 1.5),
             ("0", 0.0),
             (".5s", 0.5),
-            ("2562047h", 2_562_047.0 * 3600.0),
+            ("99999999h", 99_999_999.0 * 3600.0),
         ] {
             assert_eq!(
                 parse_go_duration(text),
@@ -65,8 +66,6 @@ mod tests {
             "1..5s",
             "s",
             "99999999999999999999h",
-            "3000000000000000h",
-            "2562048h",
         ] {
             assert_eq!(parse_go_duration(text), None, "{text}");
         }

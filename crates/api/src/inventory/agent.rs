@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trustplane_plan::Conditions;
 
-use crate::duration::parse_go_duration;
+use crate::duration::{LONGEST, parse_go_duration};
 
 /// How often an agent that names no interval sends a heartbeat.
 pub const DEFAULT_SYNC_INTERVAL: Duration = Duration::from_secs(300);
@@ -85,13 +85,14 @@ impl ObsykAgentSpec {
     /// How often a heartbeat is sent; `None` if the text is no usable duration. The API server refuses such a text today, but an
     /// object may be older than the rule.
     pub fn heartbeat(&self) -> Option<Duration> {
-        parse_go_duration(&self.sync_interval).filter(|interval| *interval >= Duration::from_secs(5))
+        parse_go_duration(&self.sync_interval)
+            .filter(|interval| (Duration::from_secs(5)..=LONGEST).contains(interval))
     }
 
     /// How often a whole snapshot is sent, if at all.
     pub fn full_sync(&self) -> Option<Duration> {
         let text = self.full_sync_interval.as_deref()?;
-        parse_go_duration(text).filter(|interval| *interval >= Duration::from_secs(60))
+        parse_go_duration(text).filter(|interval| (Duration::from_secs(60)..=LONGEST).contains(interval))
     }
 }
 

@@ -148,7 +148,7 @@ function namespaces(id) {
     .map((entry) => {
       const inside = own.filter((other) => other.namespace === entry.name);
       const known = inside.filter((other) => other.kind !== "Event");
-      return { name: entry.name, phase: entry.object.phase, uid: entry.uid, objects: known.length, problems: known.filter(isProblem).length, counts: tally(inside).counts };
+      return { name: entry.name, phase: entry.object.phase, uid: entry.uid, objects: inside.length, problems: known.filter(isProblem).length, counts: tally(inside).counts };
     });
   return { items: items.sort((left, right) => (left.name < right.name ? -1 : 1)) };
 }

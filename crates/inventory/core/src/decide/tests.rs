@@ -172,11 +172,35 @@ fn bad_credentials_end_the_stream_and_name_the_rule() {
 
 #[test]
 fn an_unusable_interval_is_told_and_hurts_nothing_else() {
-    let mut odd = agent();
-    odd.spec.sync_interval = "abc".into();
-    let degraded = condition(odd, condition::DEGRADED);
-    assert_eq!(degraded.reason, "InvalidSpec");
-    assert!(degraded.message.starts_with("spec.syncInterval"), "{degraded:?}");
+    for interval in ["abc", "4s", "3000000000000000h"] {
+        let mut odd = agent();
+        odd.spec.sync_interval = interval.into();
+        let degraded = condition(odd, condition::DEGRADED);
+        assert_eq!(degraded.reason, "InvalidSpec", "{interval}");
+        assert!(degraded.message.starts_with("spec.syncInterval"), "{degraded:?}");
+    }
+}
+
+#[test]
+fn kinds_and_objects_that_are_not_sent_are_named() {
+    let partial = Agent {
+        unreadable: [(
+            InventoryKind::Secret,
+            "the object shop/odd cannot be read".to_owned(),
+        )]
+        .into(),
+        report: Some(Report {
+            left_out: [InventoryKind::Secret, InventoryKind::Pod].into(),
+            ..agent().report.unwrap()
+        }),
+        ..agent()
+    };
+    let degraded = condition(partial, condition::DEGRADED);
+    assert_eq!(degraded.reason, "KindsUnreadable");
+    assert_eq!(
+        degraded.message,
+        "kinds that are not sent, or not completely: Pod: its list is not complete yet; Secret: the object shop/odd cannot be read"
+    );
 }
 
 #[test]

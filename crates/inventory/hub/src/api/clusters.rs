@@ -162,11 +162,9 @@ pub async fn namespaces(
         let namespace = namespaces
             .entry(count.namespace.clone())
             .or_insert_with(|| empty(&count.namespace));
-        if count.kind != EVENT {
-            namespace.objects += count.n;
-            if count.is_problem() {
-                namespace.problems += count.n;
-            }
+        namespace.objects += count.n;
+        if count.kind != EVENT && count.is_problem() {
+            namespace.problems += count.n;
         }
         *namespace.counts.entry(count.kind).or_default() += count.n;
     }

@@ -99,7 +99,7 @@ pub struct Namespace {
     /// Its uid, if the hub knows the Namespace itself.
     #[schema(required)]
     pub uid: Option<String>,
-    /// How many live objects are in it, Events left out.
+    /// How many live objects are in it.
     pub objects: i64,
     /// How many of them are in a bad state.
     pub problems: i64,

@@ -191,7 +191,7 @@ async fn a_cluster_tells_counts_namespaces_and_agents() -> Result<()> {
     assert_eq!(
         namespaces["items"],
         json!([{"name": "empty", "phase": "Terminating", "uid": "m", "objects": 0, "problems": 0, "counts": {}},
-            {"name": "shop", "phase": "Active", "uid": "n", "objects": 2, "problems": 1, "counts": {"Event": 1, "Pod": 2}}])
+            {"name": "shop", "phase": "Active", "uid": "n", "objects": 3, "problems": 1, "counts": {"Event": 1, "Pod": 2}}])
     );
     agent.heartbeat(&hub).await?;
     let agents = person.see(&format!("/api/v1/clusters/{id}/agents")).await?;

@@ -174,7 +174,7 @@ export interface components {
             name: string;
             /**
              * Format: int64
-             * @description How many live objects are in it, Events left out.
+             * @description How many live objects are in it.
              */
             objects: number;
             /** @description Its phase, if the hub knows the Namespace itself. */
