@@ -25,7 +25,7 @@ pub fn check() -> Result<()> {
 
 /// Opens the link, and prints what is seen while a pod comes and goes.
 pub fn watch(page: &Page, link: &str, stage: &Stage) -> Result<()> {
-    println!("\n   Nobody is there to open the link, so headless Chromium does.");
+    println!("\n   Headless Chromium opens the link, as a person would.");
     let copy = WorkingCopy::new(&Toolchain::new(&Cache::locate()?))?;
     std::fs::write(copy.path().join(PLACE), SCRIPT).context("write the browser's script")?;
     let mut script = copy.node(PLACE);

@@ -136,14 +136,14 @@ pub(super) async fn list(connection: &mut SqliteConnection, json: bool) -> Resul
     }
     writeln!(
         out,
-        "{:<24} {:<24} {:<5} {:<24} {:<20} ADDED",
+        "{:<36} {:<24} {:<5} {:<24} {:<20} ADDED",
         "CLIENT", "NAME", "KEYS", "CLUSTER", "LAST CONTACT"
     )?;
     for client in clients {
         let contact = client.last_contact.map_or_else(|| "never".to_owned(), time::text);
         writeln!(
             out,
-            "{:<24} {:<24} {:<5} {:<24} {contact:<20} {}",
+            "{:<36} {:<24} {:<5} {:<24} {contact:<20} {}",
             client.id,
             client.name,
             client.keys.len(),

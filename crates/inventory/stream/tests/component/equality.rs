@@ -161,17 +161,17 @@ pub async fn refuse(stage: &Stage, equal: impl AsyncFn(&str) -> Result<()>) -> R
     // Nothing is delivered before every rule was used up.
     let broken = stage
         .platform
-        .add(Rule::new(Match::any(), Fault::status(503)).times(4));
+        .add(Rule::new(Match::any(), Fault::status(503)).times(3));
     let cut = stage
         .platform
-        .add(Rule::new(Match::any(), Fault::CutAnswer).times(2));
+        .add(Rule::new(Match::any(), Fault::CutAnswer).once());
     for step in 3..6 {
         stage.label("pod-3", step).await?;
         stage.label("pod-4", step).await?;
     }
     equal("5xx and answers that never came").await?;
-    broken.fired(4, DEADLINE).await?;
-    cut.fired(2, DEADLINE).await?;
+    broken.fired(3, DEADLINE).await?;
+    cut.fired(1, DEADLINE).await?;
 
     let odd = stage.pod("odd").await?.metadata.uid.unwrap();
     let on_odd = Match::on(Endpoint::Events).uid(&odd);

@@ -198,6 +198,11 @@ impl Hub {
 }
 
 fn launch(data: &TempDir, agents: u16, console: u16, url: &str) -> Result<Child> {
+    // Beside the database, so that a search of the data directory finds what should be in neither.
+    let log = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(data.path().join("hub.log"))?;
     Command::new(program()?)
         .arg(format!("--data-dir={}", data.path().display()))
         .arg(format!("--agents-bind-address=127.0.0.1:{agents}"))
@@ -207,7 +212,7 @@ fn launch(data: &TempDir, agents: u16, console: u16, url: &str) -> Result<Child>
         .arg(format!("--max-event-bytes={MAX_OBJECT}"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(log)
         .kill_on_drop(true)
         .spawn()
         .context("start the hub")
