@@ -75,7 +75,7 @@ pub struct ObsykAgentSpec {
         }])
     )]
     pub full_sync_interval: Option<String>,
-    /// Namespaces of which nothing is sent.
+    /// Namespaces whose objects are not sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub exclude_namespaces: Vec<String>,

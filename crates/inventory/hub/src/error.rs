@@ -52,7 +52,7 @@ impl ApiError {
         }
     }
 
-    /// Nobody is signed in.
+    /// The request has no valid session.
     pub fn signed_out() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,

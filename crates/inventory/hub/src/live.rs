@@ -106,7 +106,7 @@ impl Live {
     pub(crate) fn tell(&self) {
         let gathered = std::mem::take(&mut *self.gathered.lock().unwrap_or_else(PoisonError::into_inner));
         for (cluster, Gathered { kinds, itself, at }) in gathered {
-            // Without an open page there is nobody to tell.
+            // Without an open page there is no subscriber.
             if !kinds.is_empty() {
                 let kinds = kinds.into_iter().collect();
                 let _ = self.notices.send(Notice::Change { cluster, kinds, at });

@@ -112,7 +112,7 @@ impl ObjectIdentity {
 }
 
 impl Record {
-    /// Takes an object of which it is known who it is.
+    /// Reads an object whose identity was read before.
     pub fn read(identity: ObjectIdentity, mut object: Value) -> Result<Self, Rejection> {
         if !object.is_object() {
             return Err(Rejection::new(

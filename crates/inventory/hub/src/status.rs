@@ -63,7 +63,7 @@ impl Status {
         }
     }
 
-    /// The status of an object of which nothing is known.
+    /// The status of an object without content, such as a tombstone.
     pub fn unknown() -> Self {
         Self::new(StatusClass::None, "")
     }

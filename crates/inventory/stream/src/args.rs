@@ -7,7 +7,7 @@ use trustplane_inventory_core::InventoryKind;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Inventory")]
 pub struct InventoryArgs {
-    /// Kinds of which nothing is read and sent, separated by commas, such as secrets,config-maps; namespaces, pods and services are
+    /// Kinds that are neither read nor sent, separated by commas, such as secrets,config-maps; namespaces, pods and services are
     /// always sent
     #[arg(long, value_delimiter = ',', value_name = "KINDS", value_parser = kind)]
     inventory_without: Vec<InventoryKind>,

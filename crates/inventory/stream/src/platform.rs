@@ -69,7 +69,7 @@ impl Platform {
         })
     }
 
-    /// Makes a request: with a new token once more if the platform refuses the token. `head` says of which cluster it speaks.
+    /// Makes a request: with a new token once more if the platform refuses the token. `head` names the cluster.
     pub async fn send(&self, call: &Call, head: &SnapshotHead) -> Outcome {
         let first = match self.token(None).await {
             Ok(token) => token,

@@ -112,7 +112,7 @@ impl Machine {
         !matches!(self.phase, Phase::Watch { .. })
     }
 
-    /// Whether a list has begun of which objects may have been told already.
+    /// Whether the sink may already have heard objects of the running list.
     pub(super) fn is_amid_list(&self) -> bool {
         match &self.phase {
             Phase::Stream => self.is_open(),

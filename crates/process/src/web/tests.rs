@@ -199,7 +199,7 @@ async fn faults_of_the_transport_are_told_apart() {
     let error = web.get(&format!("http://{at}/"), &[]).await.unwrap_err();
     assert_eq!(error, WebError::Transport("the connection cannot be made"));
 
-    // A listener whose connections nobody serves.
+    // A listener that never accepts a connection.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let error = web

@@ -151,7 +151,7 @@ fn the_hub_hears_agents_and_calls_nobody() {
         "from": [{"podSelector": selector("manager")}, {"ipBlock": {"cidr": "203.0.113.0/24"}}],
     }]);
     assert_eq!(policy["ingress"], agents);
-    // Without the capability nobody in this cluster sends anything.
+    // Without the capability no process of this cluster sends an inventory.
     let alone = product(&[HUB]);
     let policy = &find(&alone, "NetworkPolicy/tp-trustplane-hub")["spec"];
     assert_eq!(policy["ingress"], json!([]));

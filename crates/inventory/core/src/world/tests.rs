@@ -146,7 +146,7 @@ fn a_kind_that_cannot_be_read_is_left_out_and_swept_when_it_can() {
     stage.world.set_unreadable(InventoryKind::Secret, None);
     stage.list(InventoryKind::Secret, &[projection("shop", "s", 1)]);
     assert_eq!(stage.drain(A), [("shop/s".into(), EventType::Added)]);
-    // Secrets that were deleted meanwhile are known to nobody here: only a snapshot removes them at the platform.
+    // The index never had the Secrets that were deleted meanwhile: only a snapshot removes them at the platform.
     assert!(!stage.world.is_idle(A));
     stage.now = stage.world.step(A, stage.now).wake.unwrap();
     let both = [POD, InventoryKind::Secret];

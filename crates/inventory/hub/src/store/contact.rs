@@ -184,7 +184,7 @@ pub async fn note_activity(transaction: &mut WriteTransaction) -> Result<(), Sto
     Ok(())
 }
 
-/// Removes the activity that nobody is shown any more.
+/// Removes activity that is older than what the console shows.
 pub async fn forget_activity(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
     let kept = i64::try_from(ACTIVITY_MINUTES).unwrap_or(i64::MAX);
     sqlx::query("DELETE FROM activity WHERE minute < ?1")

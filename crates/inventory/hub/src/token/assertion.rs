@@ -1,6 +1,6 @@
 //! What an assertion must say, and who must have signed it.
 //!
-//! The signature is checked first. Before that, everything that is wrong has one answer: nobody learns which clients there are.
+//! The signature is checked first. Before that, everything that is wrong has one answer, so that a caller does not learn which clients there are.
 
 #[cfg(test)]
 mod tests;

@@ -135,7 +135,7 @@ async fn the_platform_equals_the_cluster_after_each_refusal() -> Result<()> {
     stage.equal("a right that was given back").await?;
     stage.kill(running).await?;
 
-    // A platform that never sweeps hears of a deletion only if somebody looked then.
+    // A platform that never sweeps hears of a deletion only if the agent ran at that time.
     let before = stage.platform.read(|state| state.accepted(Endpoint::Snapshot));
     let (_instance, running) = stage.start("second").await?;
     let is_sent = |state: &platform::State| state.accepted(Endpoint::Snapshot) > before;

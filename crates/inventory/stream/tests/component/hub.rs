@@ -257,7 +257,7 @@ async fn the_hub_equals_the_cluster_after_either_side_was_killed() -> Result<()>
     hub.restart().await?;
     equal(&stage, &hub, &web, &cookie, "a kill of the hub").await?;
 
-    // Deletions that nobody saw are swept by the snapshot of the next start.
+    // Deletions while no agent runs are swept by the snapshot of the next start.
     stage.kill(running).await?;
     let now = DeleteParams::default().grace_period(0);
     let all = ListParams::default().fields("metadata.name!=pod-0");
