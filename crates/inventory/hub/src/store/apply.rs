@@ -240,7 +240,7 @@ pub(super) async fn revive(
     Ok(())
 }
 
-/// Marks live rows as deletion. A swept or displaced row may become a tombstone; a tombstone stays one.
+/// Marks live rows as gone. A swept or displaced row may become a tombstone; a tombstone stays one.
 pub(super) async fn close(
     transaction: &mut WriteTransaction,
     cluster: i64,

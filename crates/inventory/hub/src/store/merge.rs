@@ -29,7 +29,7 @@ use crate::time::Millis;
 pub enum Op {
     /// The object is like this.
     Upsert(Record),
-    /// The object is deletion.
+    /// The object was deleted.
     Delete(Deletion),
 }
 
