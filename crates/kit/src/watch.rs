@@ -31,7 +31,7 @@
 //!
 //! ```text
 //!  HTTP lines ──► Follower ─ decode (Meta, Project) ─► Hub: shelves (the store) ─► inboxes ─► Subscription::next
-//!                    │   └─► Sink                                       one lock, nobody waits
+//!                    │   └─► Sink                                       one lock, no waiting
 //!                 Machine: which request next, when, and what the store is worth (pure)
 //! ```
 //!

@@ -28,7 +28,7 @@ enum Line {
 impl Background {
     /// Starts a shell line that is one command. It also ends if this process dies without a word.
     pub fn start(line: &str, dress: impl FnOnce(&mut Command)) -> Result<Self> {
-        // The shell becomes the command: its id is the one that is ended.
+        // With `exec` the command has the process id of the shell, which is the id that is killed.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "TERM", "sh", "-c", &format!("exec {line}")]);
         dress(&mut command);
@@ -90,7 +90,7 @@ impl Drop for Background {
     }
 }
 
-/// Passes lines on until there are no more, also when nobody hears them: a full pipe would stop the command.
+/// Passes lines on until there are no more, also after the receiver is gone: a full pipe would stop the command.
 fn listen(source: impl Read + Send + 'static, sink: Sender<Line>, wrap: fn(String) -> Line) {
     thread::spawn(move || {
         for line in BufReader::new(source).lines() {

@@ -1,8 +1,8 @@
 //! The web console of the hub, as files in the program.
 //!
 //! `npm run build` in `web` makes the console; `build.rs` embeds it from `web/dist`, or from the folder that the variable
-//! `TRUSTPLANE_CONSOLE_DIST` names. Without either, a plain `cargo build` embeds a stub page, and [`IS_STUB`] says so: nobody needs
-//! Node to build the hub.
+//! `TRUSTPLANE_CONSOLE_DIST` names. Without either, a plain `cargo build` embeds a stub page, and [`IS_STUB`] says so: the hub
+//! builds without Node.
 //!
 //! ```
 //! use trustplane_inventory_console as console;

@@ -46,7 +46,8 @@ CREATE TABLE sessions (
     expires INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One for each client. `uid` is pinned at the first contact.
+-- One for each client. `uid` is pinned at the first contact. `stored_rows` and `stored_bytes` say what the cluster has in the database,
+-- objects that are gone included.
 CREATE TABLE clusters (
     id                 INTEGER PRIMARY KEY,
     client             TEXT NOT NULL UNIQUE REFERENCES clients (id) ON DELETE CASCADE,
@@ -60,12 +61,14 @@ CREATE TABLE clusters (
     last_contact       INTEGER,
     last_snapshot      INTEGER,
     connected_since    INTEGER,
-    heartbeats         TEXT NOT NULL DEFAULT '[]'
+    heartbeats         TEXT NOT NULL DEFAULT '[]',
+    stored_rows        INTEGER NOT NULL DEFAULT 0,
+    stored_bytes       INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- `namespace` is empty for kinds without one. `deleted_at` is empty for live objects; `soft` says that an object was missing in a
--- snapshot or lost its name to another, and may come back. `link` is what related objects are found by: the node of a Pod, the
--- CronJob of a Job, the uid that an Event is about. `occurred` is when an Event happened last.
+-- `namespace` is empty for kinds without one. `deleted_at` is empty for live objects. `soft` is 1 for an object that a complete
+-- snapshot did not name, and 2 for one whose name another live object has; both may come back. `link` is what related objects are
+-- found by: the node of a Pod, the CronJob of a Job, the uid that an Event is about. `occurred` is when an Event happened last.
 CREATE TABLE objects (
     id         INTEGER PRIMARY KEY,
     cluster    INTEGER NOT NULL REFERENCES clusters (id) ON DELETE CASCADE,
@@ -99,6 +102,8 @@ CREATE INDEX objects_of_cluster_by_change ON objects (cluster, kind, changed, ui
 CREATE INDEX objects_by_link ON objects (link, kind, cluster) WHERE deleted_at IS NULL AND link IS NOT NULL;
 CREATE INDEX events_by_occurrence ON objects (occurred, cluster, uid) WHERE deleted_at IS NULL AND kind = 'Event';
 CREATE INDEX objects_gone ON objects (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX objects_gone_of_cluster ON objects (cluster, deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX objects_displaced ON objects (cluster, kind, namespace, name) WHERE soft = 2;
 CREATE INDEX events_gone ON objects (deleted_at) WHERE deleted_at IS NOT NULL AND kind = 'Event';
 
 -- How many live objects there are. Triggers keep it, so that it is true in every transaction.
@@ -157,3 +162,23 @@ CREATE TABLE alerts (
     at      INTEGER NOT NULL,
     PRIMARY KEY (cluster, text)
 ) STRICT, WITHOUT ROWID;
+
+-- What a cluster has in the database. Triggers keep it, so that it is true in every transaction.
+CREATE TRIGGER objects_stored_insert AFTER INSERT ON objects
+BEGIN
+    UPDATE clusters SET stored_rows = stored_rows + 1, stored_bytes = stored_bytes + octet_length(new.object)
+    WHERE id = new.cluster;
+END;
+
+CREATE TRIGGER objects_stored_update AFTER UPDATE OF object ON objects
+WHEN octet_length(old.object) <> octet_length(new.object)
+BEGIN
+    UPDATE clusters SET stored_bytes = stored_bytes + octet_length(new.object) - octet_length(old.object)
+    WHERE id = new.cluster;
+END;
+
+CREATE TRIGGER objects_stored_delete AFTER DELETE ON objects
+BEGIN
+    UPDATE clusters SET stored_rows = stored_rows - 1, stored_bytes = stored_bytes - octet_length(old.object)
+    WHERE id = old.cluster;
+END;

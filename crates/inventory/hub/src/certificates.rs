@@ -159,7 +159,7 @@ pub async fn follow(
     keys: Arc<CertifiedKeys>,
 ) -> Result<FileFollower, CertificateError> {
     let files = TlsFiles {
-        // A server that asks no certificate of its clients trusts nobody; the chain stands in for a bundle.
+        // The server asks its clients for no certificate, so this bundle is never used; it must not be empty.
         trust: chain.clone(),
         identity: Some((chain, key)),
     };

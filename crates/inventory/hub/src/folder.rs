@@ -117,8 +117,8 @@ impl Folder {
         }
     }
 
-    /// Writes a file for this user alone, wholly or not at all. With `replace` it takes the place of one that is there; without, the one
-    /// that is there stays.
+    /// Writes a file for this user alone, wholly or not at all. With `replace` it overwrites an existing file; without,
+    /// an existing file stays.
     pub fn write(&self, name: &str, bytes: &[u8], replace: bool) -> Result<(), FolderError> {
         let path = self.0.join(name);
         let draft = self.0.join(crate::secret::random_id(&format!(".{name}.")));

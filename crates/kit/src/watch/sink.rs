@@ -44,8 +44,8 @@ use super::{
 /// - **Names and uids.** A name can come with another uid than before: the old object is gone. In a list no `deleted` tells so.
 ///   A `deleted` is of one uid: it means nothing to another object of that name.
 /// - **Faults of ours.** If a call other than `applied` panics, the watch begins again after a pause, with a list.
-/// - **Relists.** All objects of which the sink was told before [`SinkWatch::relist`] are told again by a list whose
-///   `list_begun` comes after that call.
+/// - **Relists.** After [`SinkWatch::relist`] another list begins, and shows every object that still exists. Its `list_begun` comes
+///   after that call.
 pub trait Sink: Send + Sync + 'static {
     /// What to ask the server for.
     fn payload(&self) -> Payload;

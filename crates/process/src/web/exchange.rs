@@ -18,7 +18,7 @@ pub(super) fn address(url: &str) -> Result<reqwest::Url, WebError> {
     })
 }
 
-/// The headers of a request, none of which is ever shown.
+/// The headers of a request, marked as sensitive so that no log shows them.
 pub(super) fn sensitive(headers: Headers<'_>) -> Result<HeaderMap, WebError> {
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {

@@ -446,6 +446,36 @@ fn an_outage_is_probed_by_one_heartbeat_at_a_time() {
 }
 
 #[test]
+fn a_throttled_platform_gets_no_request_of_any_kind_until_the_wait_is_over() {
+    let mut stage = Stage::new(&[POD]);
+    let often = Settings {
+        heartbeat: Duration::from_secs(5),
+        ..settings()
+    };
+    stage.world.configure(A, often, stage.now);
+    stage.list(POD, &[]);
+    stage.drain(A);
+    stage.apply(POD, &projection("shop", "a", 1));
+    let call = stage.call(A).unwrap();
+    let wait = Duration::from_secs(30);
+    stage.answer(A, &call, Outcome::Throttled(Some(wait)));
+    stage.apply(POD, &projection("shop", "b", 1));
+    let end = stage.now + wait;
+    for _ in 0..29 {
+        stage.now += Duration::from_secs(1);
+        let step = stage.world.step(A, stage.now);
+        assert!(
+            step.call.is_none(),
+            "neither changes nor heartbeats: {:?}",
+            step.call
+        );
+        assert_eq!(step.wake, Some(end));
+    }
+    stage.now = end;
+    assert_eq!(stage.drain(A).len(), 2, "nothing was lost");
+}
+
+#[test]
 fn heartbeats_are_sent_each_interval_and_outside_of_the_rate() {
     let mut stage = Stage::new(&[POD]);
     stage.list(POD, &[]);

@@ -165,6 +165,13 @@ pub(super) async fn summaries(app: &App, rows: &[ObjectRow]) -> Result<Vec<Objec
         .collect())
 }
 
+/// An object, also if it is gone, and its cluster.
+pub(super) async fn locate(app: &App, cluster: &str, uid: &str) -> Result<(ClusterRow, ObjectRow), ApiError> {
+    let cluster = find(app, cluster).await?;
+    let row = object(&app.readers, cluster.row, uid).await?;
+    Ok((cluster, row.ok_or_else(|| ApiError::not_found("object"))?))
+}
+
 /// One object, also if it is gone.
 #[utoipa::path(get, operation_id = "get_object", path = "/api/v1/clusters/{cluster}/objects/{uid}", tag = "objects",
     params(("cluster" = String, Path, description = "The id of the cluster"),
@@ -176,9 +183,7 @@ pub async fn one(
     Path((cluster, uid)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cluster = find(&app, &cluster).await?;
-    let row = object(&app.readers, cluster.row, &uid).await?;
-    let row = row.ok_or_else(|| ApiError::not_found("object"))?;
+    let (cluster, row) = locate(&app, &cluster, &uid).await?;
     let (summary, object) = ObjectSummary::new(&row, &cluster, app.now());
     let detail = ObjectDetail {
         summary,

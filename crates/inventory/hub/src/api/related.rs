@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde_json::Value;
 
-use super::clusters::find;
+use super::objects::locate;
 use super::tagged;
 use super::types::{ObjectSummary, RelatedGroup, RelatedList};
 use crate::app::App;
@@ -32,9 +32,7 @@ pub async fn list(
     Path((cluster, uid)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cluster = find(&app, &cluster).await?;
-    let row = object(&app.readers, cluster.row, &uid).await?;
-    let row = row.ok_or_else(|| ApiError::not_found("object"))?;
+    let (cluster, row) = locate(&app, &cluster, &uid).await?;
     let value: Value = serde_json::from_str(&row.object).unwrap_or_default();
     let mut groups: Vec<RelatedGroup> = Vec::new();
     for find in finds(&row.kind, &row.namespace, &row.name, &value) {

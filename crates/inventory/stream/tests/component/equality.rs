@@ -158,7 +158,7 @@ pub async fn refuse(stage: &Stage, equal: impl AsyncFn(&str) -> Result<()>) -> R
     equal("429").await?;
     assert_waited(stage, Duration::from_secs(2));
 
-    // Nothing is delivered before every rule was used up.
+    // No change reaches the platform before the third 503, and the first one that does is not answered.
     let broken = stage
         .platform
         .add(Rule::new(Match::any(), Fault::status(503)).times(3));

@@ -91,7 +91,7 @@ impl Table {
         self.check();
     }
 
-    /// The names of live objects, each of which has one.
+    /// The names of live objects.
     fn live(&self) -> Vec<&ObjectName> {
         let live = self.0.values().filter(|row| row.presence == Presence::Live);
         let live: Vec<&ObjectName> = live.map(|row| &row.object_name).collect();
