@@ -101,8 +101,8 @@ fn narrowest<'a>(granted: &'a BTreeSet<Right>, event: &Event, verb: &str) -> Opt
         right.group == place.api_group
             && right.resource == resource
             && right.verb == verb
-            // The authorizer knows the name of a create from the path alone.
-            && right.name.as_deref().is_none_or(|name| name == place.name && verb != "create")
+            // The authorizer knows a name from the path alone: that of an apply that makes an object, not that of a create.
+            && right.name.as_deref().is_none_or(|name| name == place.name && event.verb != "create")
             && (right.cluster || !place.namespace.is_empty())
     };
     granted
@@ -148,6 +148,17 @@ mod tests {
                 "patch mirrors/status (g) in the cluster",
             ]
         );
+    }
+
+    #[test]
+    fn named_create_is_used_by_an_apply_but_not_by_a_create() {
+        let mut rules = Rules::default().allow("", "configmaps", &["create", "patch"]);
+        rules.namespaced[0].resource_names = Some(vec!["one".into()]);
+        let granted = granted(&rules);
+        assert_eq!(used(&granted, &patch("one", "", 201)).len(), 2);
+        let mut create = patch("one", "", 201);
+        create.verb = "create".into();
+        assert!(used(&granted, &create).is_empty());
     }
 
     #[test]
