@@ -1,6 +1,6 @@
 {{/*
-The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is, and with the
-rights, CRDs, policies and arguments of those of its parts that are on.
+The capabilities that run, as JSON {"capabilities": [...]}, each with the namespaces that it is kept to, if it is, with those of its
+tenants, if they are listed, and with the rights, CRDs, policies and arguments of those of its parts that are on.
 A capability that is enabled by name switches the choice from "all but the disabled ones" to "only the enabled ones".
 An opt-in capability runs only if it is enabled by name, and does not switch that choice.
 */}}
@@ -25,6 +25,7 @@ An opt-in capability runs only if it is enabled by name, and does not switch tha
 {{- $namespaces := dig .name "namespaces" list $.Values.capabilities -}}
 {{- if and .atHome (not $namespaces) }}{{ $namespaces = list $.Release.Namespace }}{{ end -}}
 {{- $_ := set . "namespaces" $namespaces -}}
+{{- $_ := set . "tenants" (eq .name "hsm" | ternary $.Values.hsm.secretNamespaces list) -}}
 {{- include "trustplane.parts" (dict "capability" . "values" (dig .name "parts" dict $.Values.capabilities)) -}}
 {{- if or (eq $said "true") (and (not .optIn) (not $only) (ne $said "false")) }}{{ $enabled = append $enabled . }}{{ end -}}
 {{- end -}}

@@ -13,7 +13,7 @@
 {{- end }}
 {{- end }}
 {{- if has "hsm" (splitList "," (include "trustplane.names" .process.capabilities)) }}
-{{ include "trustplane.hsm.args" .root }}
+{{ include "trustplane.hsm.args" . }}
 {{- end }}
 - --name={{ .process.name }}
 - --admin-bind-address=:8080

@@ -1,12 +1,14 @@
 {{/*
 The rights of a process or of a capability, each where it holds: on the cluster and in every namespace; in the namespaces that
-are served, which are all if none is listed; at home; in `default`. Takes root, process, name, rights and namespaces.
+are served, and in those of their users (tenants), which are all if none is listed; at home; in `default`. Takes root, process,
+name, rights, namespaces and tenants.
 */}}
 {{- define "trustplane.rights" -}}
 {{- $to := dict "root" .root "process" .process -}}
 {{- $wide := concat (.rights.cluster | default list) (.rights.everywhere | default list) -}}
 {{- include "trustplane.grant" (merge (dict "kind" "Role" "name" .name "rules" .rights.home "in" .root.Release.Namespace) $to) }}
-{{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" .name "rules" .rights.served "namespaces" .namespaces) $to) }}
+{{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" .name "rules" .rights.served "namespaces" .namespaces "suffix" "-served") $to) }}
+{{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" (printf "%s-tenants" .name) "rules" .rights.tenants "namespaces" .tenants) $to) }}
 {{- include "trustplane.grant" (merge (dict "kind" "ClusterRole" "name" (printf "%s-everywhere" .name) "rules" $wide) $to) }}
 {{- include "trustplane.grant" (merge (dict "kind" "Role" "name" (printf "%s-default" .name) "rules" .rights.default "in" "default") $to) }}
 {{- end -}}
@@ -14,7 +16,7 @@ are served, which are all if none is listed; at home; in `default`. Takes root, 
 {{/*
 A Role or ClusterRole and its binding to a process, or nothing when there is nothing to permit.
 Takes root, process, kind (Role or ClusterRole), name and rules; for a Role its namespace (`in`); for a ClusterRole perhaps
-namespaces: then it is bound in those alone.
+namespaces: then it is bound in those alone, by bindings whose name perhaps has a suffix.
 */}}
 {{- define "trustplane.grant" -}}
 {{- $rules := (include "trustplane.rules" . | fromJson).rules -}}
@@ -59,14 +61,14 @@ A rule that is left without a name is left out: without names it would permit ev
 {{- dict "rules" $rules | toJson -}}
 {{- end -}}
 
-{{/* A role bound to a process: in a namespace (`in`), or everywhere. Takes root, process, kind and name. */}}
+{{/* A role bound to a process: in a namespace (`in`), or everywhere. Takes root, process, kind, name and perhaps suffix. */}}
 {{- define "trustplane.binding" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ if .in }}Role{{ else }}ClusterRole{{ end }}Binding
 metadata:
-  {{- /* Beside the one of the Role of the same name, if it is our own namespace. */}}
-  name: {{ .name }}{{ if and .in (eq .kind "ClusterRole") }}-served{{ end }}
+  {{- /* With the suffix it stands beside the one of the Role of the same name, if it is our own namespace. */}}
+  name: {{ .name }}{{ if .in }}{{ .suffix | default "" }}{{ end }}
   {{- with .in }}
   namespace: {{ . }}
   {{- end }}

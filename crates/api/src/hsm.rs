@@ -6,6 +6,7 @@ pub mod conditions;
 #[cfg(test)]
 #[cfg(feature = "crd")]
 mod definition_tests;
+pub mod delivery;
 mod device;
 mod mirroring;
 pub mod names;
@@ -13,13 +14,15 @@ mod pool;
 pub mod record;
 mod report;
 mod secret;
+pub mod secrets_tool;
 #[cfg(feature = "grpc")]
 pub mod v1;
 
 #[cfg(feature = "crd")]
 pub use device::HsmDevice;
 pub use device::{
-    DevicePath, Discovery, FixedToken, HostDirectory, HsmDeviceSpec, PinSecret, Pkcs11, UsbSelector, Variable,
+    DevicePath, Discovery, FixedToken, HostDirectory, HsmDeviceSpec, PinSecret, Pkcs11, TokenPlace,
+    UsbSelector, Variable,
 };
 pub use mirroring::MirroringSpec;
 #[cfg(feature = "crd")]

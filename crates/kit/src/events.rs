@@ -83,7 +83,8 @@ impl Events {
         Self::rights_at(Place::Default)
     }
 
-    fn rights_at(place: Place) -> Rights {
+    /// What publishing needs for events about objects of this place.
+    pub fn rights_at(place: Place) -> Rights {
         Rights::none().on(place, "events.k8s.io", &["events"], &["create", "get", "patch"])
     }
 

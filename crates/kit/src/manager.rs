@@ -28,6 +28,7 @@ mod capability;
 mod choice;
 mod context;
 mod facts;
+mod secret_identity;
 mod webhooks;
 
 use std::{io::Write, process::ExitCode, sync::Arc};
@@ -45,6 +46,7 @@ pub use assembly::Assembly;
 pub use capability::{Capability, PROCESS, Part, Start, StartError, describe};
 pub use choice::{ChoiceError, Lack};
 pub use context::{Context, Workbench};
+pub use secret_identity::{Inherited, SecretIdentity};
 
 use self::facts::Facts;
 use crate::{

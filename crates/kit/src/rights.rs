@@ -21,6 +21,8 @@ pub enum Place {
     Everywhere,
     /// In the namespaces that the capability serves: every namespace, or those that the admin keeps it to.
     Served,
+    /// In the namespaces whose users are served: every namespace, or those that the admin lists.
+    Tenants,
     /// In the namespace of the installation.
     Home,
     /// In the namespace `default`: events about objects without a namespace live there.
@@ -200,5 +202,15 @@ mod tests {
         assert_eq!(told["served"][0]["resources"][0], "pods");
         assert_eq!(told["home"][0]["resources"][0], "secrets");
         assert_eq!(rights.wide(), rights.of(Place::Served));
+    }
+
+    #[test]
+    fn rights_of_tenants_are_wide() {
+        let rights = Rights::none()
+            .on(Place::Tenants, "", &["secrets"], &["patch"])
+            .on(Place::Home, "", &["configmaps"], &["get"]);
+        let told = serde_json::to_value(&rights).unwrap();
+        assert_eq!(told["tenants"][0]["resources"][0], "secrets");
+        assert_eq!(rights.wide(), rights.of(Place::Tenants));
     }
 }

@@ -32,6 +32,7 @@ mod manifest;
 mod meta;
 mod note;
 mod owned;
+pub mod secret_type;
 mod steps;
 mod value;
 

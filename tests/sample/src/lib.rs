@@ -21,7 +21,7 @@ pub use assembly::run_alone;
 use std::sync::Arc;
 
 use kube::CustomResourceExt;
-use trustplane_kit::manager::Capability;
+use trustplane_kit::manager::{Capability, SecretIdentity};
 use trustplane_kit::rights::{Place, Rights};
 
 /// The capability `mirror`.
@@ -31,6 +31,7 @@ pub fn capability() -> Capability {
         about: "keeps copies of Secrets in step with their source",
         crds: || vec![api::Mirror::crd()],
         namespaces: Vec::new(),
+        tenants: Vec::new(),
         rights,
         parts: Vec::new(),
         webhooks: || vec![admit::placement(), admit::chains(), admit::order()],
@@ -38,7 +39,7 @@ pub fn capability() -> Capability {
         at_home: false,
         opt_in: false,
         lease_before: None,
-        secrets: Some(decide::mark),
+        secrets: Some(SecretIdentity::new(decide::mark)),
         start: Arc::new(|context| Box::pin(assembly::start(context))),
     }
 }

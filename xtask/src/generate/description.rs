@@ -73,6 +73,7 @@ pub struct Rights {
     pub cluster: Vec<Rule>,
     pub everywhere: Vec<Rule>,
     pub served: Vec<Rule>,
+    pub tenants: Vec<Rule>,
     pub home: Vec<Rule>,
     pub default: Vec<Rule>,
 }
@@ -155,6 +156,7 @@ impl Rights {
             &self.cluster,
             &self.everywhere,
             &self.served,
+            &self.tenants,
             &self.home,
             &self.default,
         ];

@@ -19,20 +19,31 @@
 {{- join "," (concat $users .Values.hsm.tokenUsers) -}}
 {{- end -}}
 
-{{/* What the manager is told about the other processes of the capability. */}}
+{{/* What the manager is told about the capability, and about its other processes. Takes root and process. */}}
 {{- define "trustplane.hsm.args" -}}
-{{- $values := .Values.hsm -}}
-- --hsm-agent-image={{ include "trustplane.image" (merge (dict "tag" ($values.agent.image.tag | default .Chart.AppVersion)) $values.agent.image) }}
-- --hsm-discovery-image={{ include "trustplane.image" (merge (dict "tag" ($values.discovery.image.tag | default .Chart.AppVersion)) $values.discovery.image) }}
-- --hsm-image-pull-policy={{ .Values.image.pullPolicy }}
-{{- with .Values.image.pullSecrets }}
+{{- $values := .root.Values.hsm -}}
+{{- $tag := .root.Chart.AppVersion -}}
+- --hsm-agent-image={{ include "trustplane.image" (merge (dict "tag" ($values.agent.image.tag | default $tag)) $values.agent.image) }}
+- --hsm-discovery-image={{ include "trustplane.image" (merge (dict "tag" ($values.discovery.image.tag | default $tag)) $values.discovery.image) }}
+- --hsm-image-pull-policy={{ .root.Values.image.pullPolicy }}
+{{- with .root.Values.image.pullSecrets }}
 - --hsm-image-pull-secrets={{ include "trustplane.names" . }}
 {{- end }}
-- --hsm-discovery-service-account={{ include "trustplane.hsm.discovery" . }}
+- --hsm-discovery-service-account={{ include "trustplane.hsm.discovery" .root }}
 {{- with $values.hostDirectories }}
 - --hsm-host-directories={{ join "," . }}
 {{- end }}
 {{- if $values.offerTypes }}
 - --hsm-offer-types
+{{- end }}
+- --hsm-operator-names={{ prepend $values.operatorNames .process.name | join "," }}
+{{- if $values.requireParentRef }}
+- --hsm-require-parent-ref
+{{- end }}
+{{- with $values.secretNamespaces }}
+- --hsm-secret-namespaces={{ join "," . }}
+{{- end }}
+{{- if eq $values.tenancy "namespaced" }}
+- --hsm-tenancy=namespaced
 {{- end }}
 {{- end -}}

@@ -91,6 +91,7 @@ fn columns_are_those_of_the_original() {
     assert_eq!(
         columns(&definition::<HsmPool>()),
         [
+            ("HSMDevice", ".metadata.ownerReferences[*].name"),
             ("Total", ".status.totalDevices"),
             ("Available", ".status.availableDevices"),
             // It is ours: a token that is there may have no agent that serves it.

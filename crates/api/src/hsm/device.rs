@@ -60,6 +60,37 @@ pub struct HsmDeviceSpec {
     /// How secrets are mirrored between tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirroring: Option<MirroringSpec>,
+    /// The namespaces that may have what lies at some locations on the tokens. A location that no HSMDevice lists belongs to the
+    /// namespace that claims it first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 256),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["path"])
+    )]
+    pub places: Vec<TokenPlace>,
+}
+
+/// Namespaces that may have what lies at a location on the tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenPlace {
+    /// A path on the tokens; with `/**` at its end everything below it.
+    #[schemars(
+        length(min = 1, max = 256),
+        regex(pattern = r"^[A-Za-z0-9/_.-]+(/[*][*])?$"),
+        extend("x-kubernetes-validations" = [{
+            "rule": "!self.startsWith('/') && !self.endsWith('/') && !self.contains('//')",
+            "message": "must not begin or end with '/' or hold '//'",
+        }])
+    )]
+    pub path: String,
+    /// The namespaces.
+    #[schemars(
+        length(min = 1, max = 64),
+        inner(length(min = 1, max = 63), regex(pattern = LABEL)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub namespaces: Vec<String>,
 }
 
 fn ten() -> i32 {

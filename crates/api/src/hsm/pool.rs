@@ -24,6 +24,7 @@ use super::MirroringSpec;
         category = "trustplane",
         namespaced,
         status = "HsmPoolStatus",
+        printcolumn = r#"{"name":"HSMDevice","type":"string","jsonPath":".metadata.ownerReferences[*].name"}"#,
         printcolumn = r#"{"name":"Total","type":"integer","jsonPath":".status.totalDevices"}"#,
         printcolumn = r#"{"name":"Available","type":"integer","jsonPath":".status.availableDevices"}"#,
         printcolumn = r#"{"name":"Served","type":"integer","jsonPath":".status.servedDevices"}"#,

@@ -1,14 +1,17 @@
 //! What is on the token: as the last pass has found it, and as our own changes since then have left it.
 //!
 //! A pass enumerates and digests the token once for all secrets together, so that what other tools write shows within an
-//! interval. Lists are answered from here; for a list the token is asked whether it is there, and nothing else.
+//! interval. Lists are answered from here; for a list the token is asked whether it is there, and nothing else. If a client wants
+//! a newer list than is known, a pass is made before the answer, and the next pass is due an interval later.
 
 mod pass;
 mod view;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Mutex as Turn, Notify};
+use tokio::time::Instant;
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_token::Capacity;
@@ -31,8 +34,9 @@ pub(crate) enum Change {
 }
 
 /// What is known of the token's secrets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Catalogue {
+    passes: Passes,
     known: Mutex<Known>,
     /// One pass at a time.
     turn: Turn<()>,
@@ -48,12 +52,32 @@ struct Known {
 }
 
 impl Catalogue {
+    /// A catalogue before the first pass.
+    pub fn new(passes: Passes) -> Self {
+        Self {
+            passes,
+            known: Mutex::default(),
+            turn: Turn::default(),
+            wanted: Notify::new(),
+        }
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a query; one that comes before the first pass makes it.
-    pub(crate) async fn list(&self, host: &Host, query: &Query) -> Result<Page, AgentError> {
+    /// Answers a query from a list that is at most `max_age` old. A query before the first pass makes that pass.
+    pub(crate) async fn list(
+        &self,
+        host: &Host,
+        query: &Query,
+        max_age: Option<Duration>,
+    ) -> Result<Page, AgentError> {
+        let since = max_age.map(|age| Instant::now().checked_sub(age));
+        // An age that reaches behind the start of the clock demands nothing.
+        if let Some(Some(since)) = since {
+            self.pass(host, since).await?;
+        }
         if let Some(view) = &mut self.known().view {
             return Ok(view.page(query));
         }
@@ -108,9 +132,29 @@ impl Catalogue {
     /// Looks at the token, and keeps what it finds.
     async fn survey(&self, host: &Host, anew: bool) -> Result<(), AgentError> {
         let _turn = self.turn.lock().await;
+        // Without a new read the survey shows what was read when the token was opened.
+        let opened = host.health().borrow().opened.filter(|_| !anew);
+        let as_of = opened.unwrap_or_else(Instant::now);
+        self.survey_in_turn(host, anew, as_of).await
+    }
+
+    /// Makes a survey for a caller that has the turn and that began to read the token at `as_of`.
+    async fn survey_in_turn(&self, host: &Host, anew: bool, as_of: Instant) -> Result<(), AgentError> {
         let begun = self.begin();
-        begun.finish(host.survey(anew).await?);
+        begun.finish(host.survey(anew).await?, as_of);
         Ok(())
+    }
+
+    /// The time at which the token held what the list says; `None` without a list.
+    fn as_of(&self) -> Option<Instant> {
+        self.known().view.as_ref().map(View::as_of)
+    }
+
+    /// Marks the list as true at `at`, if it is of this generation of the token. Answers whether it is.
+    fn confirm(&self, generation: Generation, at: Instant) -> bool {
+        let mut known = self.known();
+        let same = known.view.as_mut().filter(|view| view.generation == generation);
+        same.map(|view| view.confirm(at)).is_some()
     }
 
     /// From now on our changes are remembered: the survey may or may not see them.
@@ -131,13 +175,13 @@ impl Drop for Begun<'_> {
 
 impl Begun<'_> {
     /// Keeps what the survey has found, with our changes that it has not seen.
-    fn finish(self, survey: Survey) {
+    fn finish(self, survey: Survey, as_of: Instant) {
         let mut known = self.0.known();
         // If all was forgotten meanwhile, something has happened that the survey may not know of.
         let Some(since) = known.since.take() else {
             return;
         };
-        let mut view = View::of(survey, jiff::Timestamp::now());
+        let mut view = View::of(survey, as_of);
         for (left, change) in since {
             if left.generation > view.generation {
                 view.apply(left, change);
@@ -151,10 +195,18 @@ impl Begun<'_> {
 mod tests {
     use trustplane_hsm_core::layout::Usage;
     use trustplane_hsm_core::limits::Limits;
-    use trustplane_hsm_core::version::Stamp;
+    use trustplane_hsm_core::metadata::Metadata;
     use trustplane_hsm_token::Memory;
 
     use super::*;
+
+    fn catalogue() -> Catalogue {
+        Catalogue::new(Passes {
+            every: Duration::from_secs(30),
+            renewal: Renewal::Never,
+            exclusive: false,
+        })
+    }
 
     fn path(text: &str) -> SecretPath {
         SecretPath::parse(text).unwrap()
@@ -162,7 +214,7 @@ mod tests {
 
     fn entry() -> Entry {
         Entry {
-            stamp: Stamp::default(),
+            metadata: Metadata::default(),
             checksum: String::new(),
             digest: String::new(),
             keys: 1,
@@ -221,12 +273,12 @@ mod tests {
 
     #[test]
     fn a_change_during_a_survey_is_kept_if_the_survey_has_not_seen_it() {
-        let catalogue = Catalogue::default();
+        let catalogue = catalogue();
         let begun = catalogue.begin();
         put(&catalogue, 5, "gone");
         put(&catalogue, 6, "kept");
         // It has seen the first, and that another tool has removed what it had made.
-        begun.finish(survey(5, &["a"]));
+        begun.finish(survey(5, &["a"]), Instant::now());
         assert_eq!(listed(&catalogue).unwrap(), ["a", "kept"]);
         assert_eq!(catalogue.figures_known().unwrap().1, generation(6));
         put(&catalogue, 7, "later");
@@ -236,10 +288,10 @@ mod tests {
 
     #[test]
     fn what_is_used_is_what_the_last_change_has_left_whichever_is_told_last() {
-        let catalogue = Catalogue::default();
+        let catalogue = catalogue();
         let begun = catalogue.begin();
         put(&catalogue, 2, "during");
-        begun.finish(survey(1, &[]));
+        begun.finish(survey(1, &[]), Instant::now());
         assert_eq!(used(&catalogue), 20);
         put(&catalogue, 4, "a");
         put(&catalogue, 3, "b");
@@ -250,18 +302,18 @@ mod tests {
 
     #[test]
     fn a_survey_from_before_a_doubt_counts_for_nothing() {
-        let catalogue = Catalogue::default();
-        catalogue.begin().finish(survey(1, &["a"]));
+        let catalogue = catalogue();
+        catalogue.begin().finish(survey(1, &["a"]), Instant::now());
         let begun = catalogue.begin();
         catalogue.doubt();
-        begun.finish(survey(1, &["a"]));
+        begun.finish(survey(1, &["a"]), Instant::now());
         assert_eq!(listed(&catalogue), None);
     }
 
     #[test]
     fn nothing_is_remembered_for_a_survey_that_failed_or_that_nobody_waits_for() {
-        let catalogue = Catalogue::default();
-        catalogue.begin().finish(survey(1, &["a"]));
+        let catalogue = catalogue();
+        catalogue.begin().finish(survey(1, &["a"]), Instant::now());
         let begun = catalogue.begin();
         put(&catalogue, 2, "b");
         assert_eq!(catalogue.known().since.as_ref().map(Vec::len), Some(1));

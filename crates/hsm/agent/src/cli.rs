@@ -9,6 +9,7 @@ use trustplane_process::frame;
 pub use trustplane_process::frame::Program;
 
 use crate::child;
+use crate::secrets::{self, SecretsArgs};
 use crate::serve::{self, ServeArgs};
 use crate::test_token::{self, TestTokenArgs};
 
@@ -32,6 +33,7 @@ enum Command {
     Module,
     /// Look at a token and try what it can do, without a cluster
     TestToken(Box<TestTokenArgs>),
+    Secrets(SecretsArgs),
 }
 
 /// Its flags may also come from the environment and from a file, so they are read in another way.
@@ -55,6 +57,13 @@ pub fn main(program: Program) -> ExitCode {
             Command::Module => child::run()?,
             Command::TestToken(args) => {
                 test_token::run(&args, &mut io::stdin().lock(), &mut io::stdout().lock())?;
+            }
+            Command::Secrets(args) => {
+                return Ok(secrets::run(
+                    &args,
+                    &mut io::stdin().lock(),
+                    &mut io::stdout().lock(),
+                )?);
             }
         }
         Ok(ExitCode::SUCCESS)

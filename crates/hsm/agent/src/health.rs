@@ -1,5 +1,6 @@
 //! How the token and its child are doing, for probes.
 
+use tokio::time::Instant;
 use trustplane_hsm_token::TokenInfo;
 
 use crate::error::PinProblem;
@@ -11,6 +12,8 @@ pub struct Health {
     pub phase: Phase,
     /// The token that is served, as it was when it was opened last. No other one will be.
     pub token: Option<TokenInfo>,
+    /// When the child last began to read a token that it has opened.
+    pub opened: Option<Instant>,
     /// The id of the child, if there is one.
     pub process: Option<u32>,
     /// How often a child was started.

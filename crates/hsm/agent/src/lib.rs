@@ -43,6 +43,7 @@ pub mod pcscd;
 pub mod pin_secret;
 pub mod probes;
 pub mod record;
+pub mod secrets;
 pub mod serve;
 pub mod server;
 pub mod service;

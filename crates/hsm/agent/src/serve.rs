@@ -140,7 +140,7 @@ fn serve(
     pcscd: Option<watch::Receiver<bool>>,
 ) {
     let (supervisor, shutdown) = (frame.supervisor(), frame.shutdown());
-    let catalogue = Arc::new(Catalogue::default());
+    let catalogue = Arc::new(Catalogue::new(args.passes()));
     let meters = Meters::new(frame.metrics());
     let probes = Probes {
         host: host.clone(),
@@ -153,7 +153,7 @@ fn serve(
     };
     supervisor.spawn_attendant("probes", |stop| serve_http(health, probes.router(), LIMITS, stop));
     let service = Arc::new(Service::new(host.clone(), catalogue.clone(), meters));
-    let passes = catalogue.run(host.clone(), args.passes(), shutdown.token());
+    let passes = catalogue.run(host.clone(), shutdown.token());
     supervisor.spawn("passes", passes);
     let local = serve_local(service.clone(), host.health(), runtime, shutdown.token());
     supervisor.spawn("socket", local);

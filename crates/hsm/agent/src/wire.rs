@@ -44,9 +44,9 @@ impl Wanted {
 /// What is to be said of a secret without its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Version, time, and whether it was deleted.
-    #[serde(with = "remote::StampDef")]
-    pub stamp: Stamp,
+    /// What is known about it: description, labels, version, and whether it was deleted.
+    #[serde(with = "remote::MetadataDef")]
+    pub metadata: Metadata,
     /// The checksum of the original.
     pub checksum: String,
     /// Our own digest, which two secrets share only if they have the same data.
@@ -58,7 +58,7 @@ pub struct Entry {
 impl From<Description> for Entry {
     fn from(described: Description) -> Self {
         Self {
-            stamp: described.stamp,
+            metadata: described.metadata,
             checksum: described.checksum,
             digest: described.digest.to_hex(),
             keys: described.keys,

@@ -3,9 +3,10 @@
 use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 
+use trustplane_hsm_core::delivery::{Operator, Tenancy};
 use trustplane_hsm_core::rules::Rules;
 
-use crate::assembly::Setup;
+use crate::assembly::{DeliveryRules, Setup};
 use crate::pki::Lives;
 
 /// How the capability works.
@@ -54,6 +55,28 @@ pub struct HsmArgs {
     /// gets a token also while an agent serves it
     #[arg(long)]
     hsm_offer_types: bool,
+    /// Serve the HSMSecrets of these namespaces, separated by commas; without it those of all namespaces
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    hsm_secret_namespaces: Vec<String>,
+    /// To whom a path on the tokens belongs: flat, to the namespace that claimed it first; namespaced, to the namespace that is its
+    /// first part
+    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
+    hsm_tenancy: TenancyMode,
+    /// Names by which parentRef of an HSMSecret may mean this installation, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "trustplane-manager,hsm-secrets-operator-controller-manager,controller-manager",
+        value_name = "NAMES"
+    )]
+    hsm_operator_names: Vec<String>,
+    /// The name of the HSM Secrets Operator that this installation takes the place of: it means this installation in parentRef, and
+    /// HSMSecrets without parentRef are left alone
+    #[arg(long, env = "OPERATOR_NAME", value_name = "NAME")]
+    hsm_operator_name: Option<String>,
+    /// Whether HSMSecrets without parentRef are left alone; without it they are if --hsm-operator-name is given
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    hsm_require_parent_ref: Option<bool>,
     /// How long the certificate of an agent lives
     #[arg(long, alias = "agent-tls-leaf-validity", default_value = "2160h", value_name = "DURATION", value_parser = duration)]
     hsm_leaf_validity: SignedDuration,
@@ -75,6 +98,16 @@ pub enum PullPolicy {
     Never,
 }
 
+/// To whom a path on the tokens belongs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum TenancyMode {
+    /// To the namespace that claimed it first
+    #[default]
+    Flat,
+    /// To the namespace that is its first part
+    Namespaced,
+}
+
 /// Arguments that cannot be carried out.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum ArgsError {
@@ -90,6 +123,12 @@ impl HsmArgs {
     /// The namespaces that were named; our own if none was.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         let named = self.hsm_namespaces.iter().flatten();
+        named.filter(|name| !name.is_empty()).cloned().collect()
+    }
+
+    /// The namespaces whose HSMSecrets are served; none means all.
+    pub(crate) fn tenants(&self) -> Vec<String> {
+        let named = self.hsm_secret_namespaces.iter();
         named.filter(|name| !name.is_empty()).cloned().collect()
     }
 
@@ -125,7 +164,32 @@ impl HsmArgs {
         if lives.renew_before >= lives.leaf {
             return Err(ArgsError::RenewBefore);
         }
-        Ok(Setup { rules, lives })
+        let delivery = self.delivery(home);
+        Ok(Setup {
+            rules,
+            lives,
+            delivery,
+        })
+    }
+
+    fn delivery(&self, home: &str) -> DeliveryRules {
+        let operator_name = self.hsm_operator_name.clone().filter(|name| !name.is_empty());
+        let requires_ref = self.hsm_require_parent_ref.unwrap_or(operator_name.is_some());
+        let named = self.hsm_operator_names.iter().filter(|name| !name.is_empty());
+        let names = named.cloned().chain(operator_name).collect();
+        DeliveryRules {
+            namespaces: self.tenants().into_iter().collect(),
+            operator: Operator {
+                names,
+                namespace: home.to_owned(),
+                requires_ref,
+            },
+            tenancy: match self.hsm_tenancy {
+                TenancyMode::Flat => Tenancy::Flat,
+                TenancyMode::Namespaced => Tenancy::Namespaced,
+            },
+            ..DeliveryRules::default()
+        }
     }
 }
 
@@ -152,6 +216,7 @@ fn absolute(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use trustplane_api::hsm::ParentRef;
 
     use super::*;
 
@@ -168,7 +233,7 @@ mod tests {
 
     #[test]
     fn without_arguments_our_own_namespace_is_served_and_no_directory_is_allowed() {
-        let Setup { rules, lives } = setup(&[]).unwrap();
+        let Setup { rules, lives, .. } = setup(&[]).unwrap();
         assert_eq!(rules.namespaces, ["home".to_owned()].into());
         assert!(rules.host_directories.is_empty() && !rules.allows("/tmp") && !rules.offer_types);
         assert_eq!(
@@ -185,13 +250,36 @@ mod tests {
             "--agent-tls-leaf-validity=48h",
             "--agent-tls-renew-before=24h",
         ]);
-        let Setup { rules, lives } = said.unwrap();
+        let Setup { rules, lives, .. } = said.unwrap();
         assert_eq!(
             (rules.agent_image.as_str(), rules.discovery_image.as_str()),
             ("a:1", "d:1")
         );
         assert_eq!(lives.leaf, SignedDuration::from_hours(48));
         assert_eq!(lives.renew_before, SignedDuration::from_hours(24));
+    }
+
+    #[test]
+    fn parent_ref_is_required_where_the_original_has_a_name() {
+        let of = |arguments: &[&str]| setup(arguments).unwrap().delivery.operator;
+        let parent = |name: &str| ParentRef {
+            name: name.to_owned(),
+            namespace: Some("home".to_owned()),
+            group: String::new(),
+            kind: String::new(),
+        };
+        let plain = of(&[]);
+        assert!(plain.serves(None) && plain.serves(Some(&parent("controller-manager"))));
+        assert!(!plain.serves(Some(&parent("another"))));
+        let named = of(&["--hsm-operator-name=another"]);
+        assert!(!named.serves(None) && named.serves(Some(&parent("another"))));
+        assert!(of(&["--hsm-operator-name=another", "--hsm-require-parent-ref=false"]).serves(None));
+        assert!(!of(&["--hsm-require-parent-ref"]).serves(None));
+        let elsewhere = ParentRef {
+            namespace: Some("elsewhere".to_owned()),
+            ..parent("another")
+        };
+        assert!(!named.serves(Some(&elsewhere)));
     }
 
     #[test]

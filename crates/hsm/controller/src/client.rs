@@ -29,6 +29,9 @@ const CALL: Duration = Duration::from_secs(30);
 /// How often an idle connection is tried.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
+/// A list of many thousand secrets, or a secret as large as a Secret can be, fits.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
 /// An agent that cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -72,7 +75,7 @@ impl Agents {
         self.lines
             .connect(agent, &addresses)
             .await
-            .map(HsmAgentClient::new)
+            .map(|channel| HsmAgentClient::new(channel).max_decoding_message_size(LARGEST_ANSWER))
     }
 
     /// Where the pods of an agent are, the youngest first. Only those of its own namespace have its name.

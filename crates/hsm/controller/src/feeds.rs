@@ -13,7 +13,7 @@ use trustplane_kit::watch::{Change, Subscription, Watched};
 use trustplane_plan::{Meta, ObjectRef};
 use trustplane_process::ca::Authority;
 
-use crate::seen::SeenPool;
+use crate::seen::{SeenDevice, SeenPool};
 use crate::world::{News, World, devices_of_pool};
 
 /// A task with its name.
@@ -27,19 +27,19 @@ pub(crate) struct Queues {
     pub agents: Queue<ObjectRef>,
 }
 
-/// Everything that makes a controller look.
+/// Everything that makes the controllers of tokens look; and what tells of HSMDevices to the one of HSMSecrets.
 pub(crate) fn feeds(
     world: &World,
     news: News,
     queues: &Queues,
     authority: watch::Receiver<Arc<Authority>>,
-) -> Vec<Feed> {
+) -> (Vec<Feed>, Subscription<SeenDevice>) {
     let Queues {
         devices,
         pools,
         agents,
     } = queues;
-    let [of_devices, of_pools, of_agents] = news.devices;
+    let [of_devices, of_pools, of_agents, of_secrets] = news.devices;
     let [pools_for_devices, pools_for_pools, pools_for_agents] = news.pools;
     let [sets_for_devices, sets_for_pools] = news.daemon_sets;
     let [pods_for_pools, pods_for_agents] = news.pods;
@@ -77,7 +77,7 @@ pub(crate) fn feeds(
     feeds.extend(parts.map(|part| on("hsm-part-agents", part, agents, devices_of(world))));
     let rotated = rotated(authority, world.clone(), agents.clone());
     feeds.push(("hsm-authority", Box::pin(rotated)));
-    feeds
+    (feeds, of_secrets)
 }
 
 fn itself(meta: &Meta) -> Keys {

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use trustplane_api::hsm::names::DEVICE_LABEL;
+use trustplane_api::hsm::names::{DEVICE_LABEL, SERIAL_LABEL};
 use trustplane_api::hsm::record::Record;
-use trustplane_api::hsm::{DEVICE, POOL};
+use trustplane_api::hsm::{DEVICE, POOL, TokenPlace};
+use trustplane_hsm_core::agents::agents as agents_of;
 use trustplane_hsm_core::consent::{self, Consent};
 use trustplane_hsm_core::decide::{DeviceView, PoolView};
 use trustplane_hsm_core::device::{Faults, read};
@@ -23,6 +24,7 @@ use trustplane_plan::kinds::{
 };
 use trustplane_plan::{Keep, Kind, Meta, ObjectRef};
 
+use crate::delivery::KnownToken;
 use crate::error::HsmError;
 use crate::seen::{Pods, SeenDaemonSet, SeenDevice, SeenPod, SeenPool, SeenRecord, agent_pod};
 use crate::{agents, devices};
@@ -49,7 +51,7 @@ pub(crate) struct World {
 
 /// What tells of changes, to be made into keys.
 pub(crate) struct News {
-    pub devices: [Subscription<SeenDevice>; 3],
+    pub devices: [Subscription<SeenDevice>; 4],
     pub pools: [Subscription<SeenPool>; 3],
     pub daemon_sets: [Subscription<SeenDaemonSet>; 2],
     pub pods: [Subscription<SeenPod>; 2],
@@ -79,7 +81,7 @@ impl World {
         let parts = [DEPLOYMENT, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET];
         let parts = parts.map(|kind| watches.subscribe(here(kind).ours(Metadata(owned()))));
         let news = News {
-            devices: [devices(), devices(), devices()],
+            devices: [devices(), devices(), devices(), devices()],
             pools: [pools(), pools(), pools()],
             daemon_sets: [daemon_sets(), daemon_sets()],
             pods: [pods(), pods()],
@@ -135,6 +137,53 @@ impl World {
             Err(WriteError::Forbidden { .. }) => Ok(Consent::Denied),
             Err(error) => Err(HsmError::Consent(error)),
         }
+    }
+
+    /// The tokens that have or had an agent, whether or not they are there.
+    pub fn tokens(&self) -> Vec<KnownToken> {
+        let mut tokens = BTreeMap::new();
+        for key in self.all_devices() {
+            let Some(Ok(device)) = self.device(&key).map(|view| view.read) else {
+                continue;
+            };
+            let pools = self.pools_for(&key);
+            for agent in agents_of(&device, &pools).into_values() {
+                let name = ObjectRef::new(key.namespace(), &agent.name);
+                tokens.insert(name.clone(), self.known(&key, &agent.serial, name));
+            }
+        }
+        // The record of an agent outlives it.
+        self.records.for_each(|record| {
+            let (agent, labels) = (&record.meta.object, &record.meta.labels);
+            let owner = record.meta.owners.iter().find(|owner| owner.kind == DEVICE.kind);
+            if let (Some(owner), Some(serial)) = (owner, labels.get(SERIAL_LABEL)) {
+                let device = ObjectRef::new(agent.namespace(), &owner.name);
+                let known = || self.known(&device, serial, agent.clone());
+                tokens.entry(agent.clone()).or_insert_with(known);
+            }
+        });
+        tokens.into_values().collect()
+    }
+
+    /// A token, by the names of its HSMDevice and its own.
+    fn known(&self, device: &ObjectRef, serial: &str, agent: ObjectRef) -> KnownToken {
+        let namespace = device.namespace().filter(|_| self.rules.namespaces.len() > 1);
+        let parts = namespace.into_iter().chain([device.name(), serial]);
+        KnownToken {
+            name: parts.collect::<Vec<_>>().join("/"),
+            device: device.clone(),
+            agent,
+        }
+    }
+
+    /// What HSMDevices say of locations on the tokens.
+    pub fn places(&self) -> Vec<TokenPlace> {
+        let mut places = Vec::new();
+        self.devices.for_each(|device| {
+            let spec = device.value.spec.as_ref();
+            places.extend(spec.into_iter().flat_map(|spec| spec.places.iter().cloned()));
+        });
+        places
     }
 
     /// Whether an HSMDevice exists of which we cannot tell what it wants, or whose name is told in another way by labels. Nothing

@@ -71,8 +71,8 @@ impl Usage {
 /// What is to be said of a secret without its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// Version, time, and whether it was deleted.
-    pub stamp: Stamp,
+    /// What is known about it: description, labels, version, and whether it was deleted.
+    pub metadata: Metadata,
     /// The checksum of the original.
     pub checksum: String,
     /// Our own digest.
@@ -85,7 +85,7 @@ impl Description {
     /// What is to be said of this secret.
     pub fn of(secret: &Secret) -> Self {
         Self {
-            stamp: secret.metadata.stamp.clone(),
+            metadata: secret.metadata.clone(),
             checksum: checksum(&secret.data),
             digest: DataDigest::of(&secret.data),
             keys: secret.data.len(),

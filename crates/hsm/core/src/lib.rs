@@ -7,7 +7,7 @@
 //! [`recover`](recover::recover) plans what is to be done after it was interrupted, wherever that was. After that the
 //! token holds the old value or the new one.
 //!
-//! Which tokens there are is another part: an HSMDevice is read ([`device`]), the nodes say what they have ([`usb`]), a [`pool`]
+//! What becomes of a secret in the cluster is decided in [`delivery`]. Which tokens there are is another part: an HSMDevice is read ([`device`]), the nodes say what they have ([`usb`]), a [`pool`]
 //! makes one picture of that, and each token gets an agent ([`agents`]). [`decide`] has the decisions about it.
 //!
 //! There is no PKCS#11 here, no clock and no chance; they are parameters.
@@ -40,8 +40,10 @@ pub mod checksum;
 pub mod code;
 pub mod consent;
 pub mod decide;
+pub mod delivery;
 pub mod device;
 pub mod discovery_set;
+pub mod encoded;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
 pub mod generation;

@@ -62,6 +62,7 @@ pub fn capability(arguments: InventoryArgs) -> Capability {
         opt_in: true,
         at_home: false,
         namespaces: Vec::new(),
+        tenants: Vec::new(),
         rights: own_rights,
         parts: parts(),
         lease_before: Some("obsyk-operator.obsyk.io"),

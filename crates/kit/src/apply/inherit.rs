@@ -32,6 +32,13 @@ impl Writer {
         Ok(())
     }
 
+    /// The `managedFields` in which our field manager alone owns everything below the top-level field `field`; `None` if no other
+    /// field manager owns any of it. The next apply then removes what it leaves out below `field`, also what other field managers
+    /// added.
+    pub fn absorbed_fields(&self, entries: &[Value], field: &str) -> Option<Vec<Value>> {
+        absorbed(entries, self.manager, field)
+    }
+
     /// The bookkeeping in which the fields of whoever updated the field at `marker` are ours; `None` if nobody did.
     pub fn inherited_fields(&self, entries: &[Value], marker: &[&str]) -> Option<Vec<Value>> {
         inherited(entries, self.manager, marker)
@@ -63,6 +70,46 @@ fn inherited(entries: &[Value], manager: &str, marker: &[&str]) -> Option<Vec<Va
         .iter()
         .filter(|entry| !is_theirs(entry) && !is_ours(entry));
     Some(others.cloned().chain([ours]).collect())
+}
+
+fn absorbed(entries: &[Value], manager: &str, field: &str) -> Option<Vec<Value>> {
+    let field = format!("f:{field}");
+    let is_ours = |entry: &Value| entry["operation"] == "Apply" && entry["manager"] == manager;
+    let whole = |entry: &Value| entry["subresource"].as_str().unwrap_or_default().is_empty();
+    let (mut taken, mut first, mut kept) = (Map::new(), None, Vec::new());
+    let mut ours = None;
+    for entry in entries {
+        let mut entry = entry.clone();
+        if is_ours(&entry) && whole(&entry) {
+            ours = Some(entry);
+            continue;
+        }
+        let fields = entry["fieldsV1"].as_object_mut();
+        if let Some(Value::Object(more)) = fields.and_then(|fields| fields.remove(&field)) {
+            unite(&mut taken, &more);
+            first.get_or_insert_with(|| entry.clone());
+        }
+        if entry["fieldsV1"]
+            .as_object()
+            .is_some_and(|fields| !fields.is_empty())
+        {
+            kept.push(entry);
+        }
+    }
+    let mut ours = ours.or_else(|| {
+        let mut made = first.clone()?;
+        made["manager"] = manager.into();
+        made["operation"] = "Apply".into();
+        made["fieldsV1"] = json!({});
+        Some(made)
+    });
+    first?;
+    if let Some(fields) = ours.as_mut().and_then(|ours| ours["fieldsV1"].as_object_mut()) {
+        let mut all = Map::new();
+        all.insert(field, Value::Object(taken));
+        unite(fields, &all);
+    }
+    Some(kept.into_iter().chain(ours).collect())
 }
 
 fn unite(all: &mut Map<String, Value>, more: &Map<String, Value>) {
@@ -98,5 +145,37 @@ mod tests {
         let fields = json!({ "f:metadata": { "f:annotations": { "f:a.io/b": {} } }, "f:data": { "f:x": {}, "f:y": {} } });
         assert_eq!(all[1], entry("us", "Apply", fields));
         assert_eq!(inherited(&entries[1..], "us", &marker), None);
+    }
+
+    #[test]
+    fn absorbed_field_is_ours_alone_and_the_rest_stays() {
+        let theirs = json!({ "f:metadata": { "f:labels": { "f:team": {} } }, "f:data": { "f:extra": {} } });
+        let entries = [
+            entry("kubectl-edit", "Update", theirs),
+            entry(
+                "us",
+                "Apply",
+                json!({ "f:data": { "f:password": {} }, "f:type": {} }),
+            ),
+            entry("kubectl-patch", "Update", json!({ "f:data": { "f:more": {} } })),
+        ];
+        let all = absorbed(&entries, "us", "data").unwrap();
+        let labels = json!({ "f:metadata": { "f:labels": { "f:team": {} } } });
+        let data = json!({ "f:data": { "f:extra": {}, "f:more": {}, "f:password": {} }, "f:type": {} });
+        assert_eq!(
+            all,
+            [
+                entry("kubectl-edit", "Update", labels),
+                entry("us", "Apply", data)
+            ]
+        );
+        assert_eq!(absorbed(&all, "us", "data"), None, "nobody else has any");
+        let without_us = [entry(
+            "kubectl-create",
+            "Update",
+            json!({ "f:data": { "f:x": {} } }),
+        )];
+        let made = absorbed(&without_us, "us", "data").unwrap();
+        assert_eq!(made, [entry("us", "Apply", json!({ "f:data": { "f:x": {} } }))]);
     }
 }

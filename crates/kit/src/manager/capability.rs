@@ -5,9 +5,8 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
-use trustplane_plan::Mark;
 
-use super::{Context, process_rights, webhooks};
+use super::{Context, SecretIdentity, process_rights, webhooks};
 use crate::{admission::Webhook, rights::Rights};
 
 /// What a capability may fail with when it starts.
@@ -31,6 +30,9 @@ pub struct Capability {
     pub opt_in: bool,
     /// The namespaces that it is kept to; none if the admin lists none.
     pub namespaces: Vec<String>,
+    /// The namespaces whose users it serves, where [`Place::Tenants`](crate::rights::Place::Tenants) holds; none if the admin lists
+    /// none, which means all.
+    pub tenants: Vec<String>,
     /// What it may do, and cannot do without.
     pub rights: fn() -> Rights,
     /// What it can do besides: each part by itself can be off, or lack its kinds or rights.
@@ -38,7 +40,7 @@ pub struct Capability {
     /// The Lease of the system whose place it takes, if that has one.
     pub lease_before: Option<&'static str>,
     /// How its Secrets are known, if it writes any. The chart has the API server keep its identity from all others.
-    pub secrets: Option<fn() -> Mark>,
+    pub secrets: Option<SecretIdentity>,
     /// Its webhooks.
     pub webhooks: fn() -> Vec<Webhook>,
     /// Sets up its controllers and hands them to the supervisor; it returns once that is done.
@@ -133,11 +135,6 @@ impl Capability {
     }
 }
 
-fn mark_of_secrets(mark: &Mark) -> Value {
-    let values: Vec<_> = std::iter::once(&mark.value).chain(&mark.also).collect();
-    json!({ "label": mark.key, "values": values })
-}
-
 /// What the manager is made of, as JSON: the source from which the chart is generated.
 pub fn describe(version: &str, known: &[Capability]) -> Value {
     let capabilities = known.iter().map(|capability| {
@@ -151,7 +148,7 @@ pub fn describe(version: &str, known: &[Capability]) -> Value {
             "atHome": capability.at_home,
             "optIn": capability.opt_in,
             "webhooks": (capability.webhooks)(),
-            "secrets": capability.secrets.map(|mark| mark_of_secrets(&mark())),
+            "secrets": capability.secrets.as_ref().map(SecretIdentity::describe),
         })
     });
     json!({

@@ -90,6 +90,7 @@ mod tests {
             about: "",
             crds: Vec::new,
             namespaces: Vec::new(),
+            tenants: Vec::new(),
             rights: Rights::none,
             parts: Vec::new(),
             policies: Vec::new,

@@ -96,8 +96,11 @@ impl Facts {
     ) -> impl Iterator<Item = &'a str> + use<'a> {
         let (one, some): (Option<&str>, &[String]) = match place {
             Place::Served if !capability.namespaces.is_empty() => (None, &capability.namespaces),
+            Place::Tenants if !capability.tenants.is_empty() => (None, &capability.tenants),
             Place::Default => (Some(DEFAULT), &[]),
-            Place::Cluster | Place::Everywhere | Place::Served | Place::Home => (Some(&self.home), &[]),
+            Place::Cluster | Place::Everywhere | Place::Served | Place::Tenants | Place::Home => {
+                (Some(&self.home), &[])
+            }
         };
         one.into_iter().chain(some.iter().map(String::as_str))
     }
@@ -156,6 +159,7 @@ mod tests {
             at_home: false,
             opt_in: false,
             namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+            tenants: Vec::new(),
             rights: || rights(Place::Served, "list"),
             parts: vec![Part::new("deletion", "", || rights(Place::Served, "delete"))],
             lease_before: None,
@@ -189,6 +193,22 @@ mod tests {
         assert_eq!(needed.to_string(), "not permitted: list core/pods in b");
         let (needed, _) = facts.lacks(&capability(&[]), &Rights::none());
         assert_eq!(needed.to_string(), "not permitted: list core/pods");
+    }
+
+    #[test]
+    fn rights_of_tenants_are_looked_for_in_listed_namespaces() {
+        let facts = facts(&[("home", &[]), ("a", &["patch"]), ("b", &[])]);
+        let tenants = |names: &[&str]| Capability {
+            rights: || rights(Place::Tenants, "patch"),
+            tenants: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..capability(&["home"])
+        };
+        let (needed, _) = facts.lacks(&tenants(&["a"]), &Rights::none());
+        assert!(needed.is_nothing(), "{needed}");
+        let (needed, _) = facts.lacks(&tenants(&["a", "b"]), &Rights::none());
+        assert_eq!(needed.to_string(), "not permitted: patch core/pods in b");
+        let (needed, _) = facts.lacks(&tenants(&[]), &Rights::none());
+        assert_eq!(needed.to_string(), "not permitted: patch core/pods");
     }
 
     #[test]

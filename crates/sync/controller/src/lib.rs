@@ -41,7 +41,7 @@ use trustplane_api::sync::{SecretSyncPolicy, SecretSyncStore};
 
 pub use args::{PolicyMode, SyncArgs};
 pub use assembly::{Setup, run_alone};
-use trustplane_kit::manager::{Capability, Context, Part, StartError};
+use trustplane_kit::manager::{Capability, Context, Part, SecretIdentity, StartError};
 use trustplane_kit::rights::{Place, Rights, WATCH};
 use trustplane_sync_core::state::mark;
 
@@ -55,10 +55,11 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         at_home: false,
         opt_in: false,
         namespaces: arguments.served(),
+        tenants: Vec::new(),
         rights: own_rights,
         parts: parts(),
         lease_before: Some("jasm.codnod.io"),
-        secrets: Some(|| mark("jasm")),
+        secrets: Some(SecretIdentity::new(|| mark("jasm"))),
         webhooks: Vec::new,
         start: Arc::new(move |context: Context| {
             let start = || -> Result<(), StartError> {

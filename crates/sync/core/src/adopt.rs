@@ -6,11 +6,11 @@
 //! say the same (`secretguard.yaml`).
 
 use trustplane_plan::Meta;
+use trustplane_plan::secret_type::is_reserved;
 
 use crate::claims::Claim;
 use crate::situation::{Live, Situation, Stranger};
 use crate::state::{MANAGED_BY, STATE};
-use crate::types::is_reserved;
 
 /// The annotation by which the owner of a Secret lets a capability take it over.
 pub const CONSENT: &str = "trustplane.io/adopt-by";

@@ -19,7 +19,7 @@ use std::fmt;
 use crate::data::Value;
 
 pub(crate) use dotenv::dotenv;
-pub(crate) use json::{has_field, json};
+pub(crate) use json::json;
 pub(crate) use yaml::yaml;
 
 /// The most fields of one secret.

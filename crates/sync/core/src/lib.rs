@@ -44,4 +44,3 @@ pub mod request;
 pub mod shape;
 pub mod situation;
 pub mod state;
-mod types;

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use trustplane_plan::secret_type::{self, MOST_BYTES};
+
 use crate::data::{Data, Payload, Value};
 use crate::formats::{self, Field, Fields, Place};
 use crate::name::{KEY_RULE, is_data_key};
 use crate::reason::{Problem, Reason, Retry};
 use crate::request::{Format, Keys, Shape};
-use crate::types;
-
-/// The most bytes of values that the API server takes in one Secret.
-pub const MOST_BYTES: usize = 1_048_576;
 
 /// The content of a Secret, and what its readers should know of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +39,7 @@ pub fn shape(payload: &Payload, shape: &Shape, secret_type: &str) -> Result<Shap
     }
     let sources = chosen.iter().map(|key| key.source.clone()).collect();
     let data = check(chosen, shape)?;
-    types::check(&data, secret_type).map_err(unusable)?;
+    secret_type::check(secret_type, |key| data.get(key)).map_err(unusable)?;
     Ok(Shaped {
         data,
         missing,

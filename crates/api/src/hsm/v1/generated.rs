@@ -263,6 +263,9 @@ pub struct ListSecretsRequest {
     /// A revision that the client has seen. If it is still the same, the answer says so and lists nothing.
     #[prost(string, tag = "19")]
     pub unless_revision: ::prost::alloc::string::String,
+    /// How old the list may be, in seconds. The agent reads an older one anew from the token before it answers. Without this, any age.
+    #[prost(uint32, optional, tag = "20")]
+    pub max_age_seconds: ::core::option::Option<u32>,
 }
 /// The secrets that there are.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -285,12 +288,14 @@ pub struct ListSecretsResponse {
     /// Whether the revision is the one that the client has seen.
     #[prost(bool, tag = "20")]
     pub unchanged: bool,
-    /// When every object was last read from the token, as an RFC 3339 time. Our own writes since then are in the list.
+    /// Since when the list is known to be what the token holds, as an RFC 3339 time: when the agent last began to read every object from
+    /// the token, or found that the generation had not changed, if no other program may write to the token. The agent's own writes since
+    /// then are in the list.
     #[prost(string, tag = "21")]
     pub as_of: ::prost::alloc::string::String,
 }
 /// What is to be said of a secret without its values.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SecretEntry {
     /// Where it is.
     #[prost(string, tag = "1")]
@@ -322,6 +327,9 @@ pub struct SecretEntry {
     /// Our own digest of its data: two secrets have the same only if they have the same keys with the same values.
     #[prost(string, tag = "10")]
     pub digest: ::prost::alloc::string::String,
+    /// What is known about the secret. The labels are those that ReadSecret answers.
+    #[prost(message, optional, tag = "11")]
+    pub metadata: ::core::option::Option<SecretMetadata>,
 }
 /// Asks for a checksum.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trustplane_hsm_core::module::is_opensc;
 
@@ -44,14 +45,14 @@ pub struct Passes {
 
 impl Catalogue {
     /// Makes passes until the end.
-    pub async fn run(self: Arc<Self>, host: Arc<Host>, passes: Passes, stop: CancellationToken) {
+    pub async fn run(self: Arc<Self>, host: Arc<Host>, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = self.follow(&host, passes) => {}
+            () = self.follow(&host) => {}
         }
     }
 
-    async fn follow(&self, host: &Host, passes: Passes) {
+    async fn follow(&self, host: &Host) {
         let mut health = host.health();
         loop {
             if health.wait_for(Health::is_serving).await.is_err() {
@@ -68,41 +69,52 @@ impl Catalogue {
                         return;
                     }
                 }
-                () = self.repeat(host, passes) => {}
+                () = self.repeat(host) => {}
             }
         }
     }
 
-    async fn repeat(&self, host: &Host, passes: Passes) {
+    async fn repeat(&self, host: &Host) {
+        let mut tried = Instant::now();
         loop {
+            // A client may have wanted a pass meanwhile: the next one is due an interval after it.
+            let last = self.as_of().map_or(tried, |as_of| as_of.max(tried));
             tokio::select! {
-                () = tokio::time::sleep(passes.every) => self.note(self.pass(host, passes).await),
+                () = tokio::time::sleep_until(last + self.passes.every) => {
+                    tried = Instant::now();
+                    self.note(self.pass(host, tried - self.passes.every).await);
+                }
                 () = self.wanted.notified() => self.note(self.survey(host, true).await),
             }
         }
     }
 
-    /// One pass. A module that cannot be initialised again without risk for the PIN is read as it is.
-    async fn pass(&self, host: &Host, passes: Passes) -> Result<(), AgentError> {
-        if passes.exclusive {
+    /// One pass, unless one was begun after this time: callers that wait for the turn share a pass.
+    pub(super) async fn pass(&self, host: &Host, since: Instant) -> Result<(), AgentError> {
+        let _turn = self.turn.lock().await;
+        if self.as_of().is_some_and(|as_of| as_of > since) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        if self.passes.exclusive {
             let generation = host.generation().await?;
-            let known = self.figures_known().map(|(_, generation)| generation);
-            return match known == Some(generation) {
+            return match self.confirm(generation, begun) {
                 true => Ok(()),
-                false => self.survey(host, true).await,
+                false => self.survey_in_turn(host, true, begun).await,
             };
         }
-        if passes.renewal == Renewal::EachPass {
+        // A module that cannot be initialised again without risk for the PIN is read as it is.
+        if self.passes.renewal == Renewal::EachPass {
             match host.renew().await {
                 // It has read everything by that.
-                Ok(()) => return self.survey(host, false).await,
+                Ok(()) => return self.survey_in_turn(host, false, begun).await,
                 Err(error @ AgentError::FailedPrecondition(_)) => {
                     tracing::warn!(%error, "writes of other tools are not seen");
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.survey(host, true).await
+        self.survey_in_turn(host, true, begun).await
     }
 
     fn note(&self, outcome: Result<(), AgentError>) {

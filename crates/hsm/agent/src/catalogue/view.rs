@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use jiff::Timestamp;
+use tokio::time::Instant;
 use trustplane_hsm_core::generation::Generation;
 use trustplane_hsm_core::path::SecretPath;
 use trustplane_hsm_token::Capacity;
@@ -19,7 +19,8 @@ pub(super) struct View {
     listing: Listing,
     pub capacity: Capacity,
     pub generation: Generation,
-    as_of: Timestamp,
+    /// Since when it is known to be what the token holds.
+    as_of: Instant,
     /// Counted when it is asked for.
     revision: Option<String>,
 }
@@ -50,12 +51,12 @@ pub struct Page {
     pub generation: Generation,
     /// Changes with anything in the list.
     pub revision: String,
-    /// When every object was last read.
-    pub as_of: Timestamp,
+    /// Since when the list is known to be what the token holds, but for our own changes.
+    pub as_of: Instant,
 }
 
 impl View {
-    pub fn of(survey: Survey, as_of: Timestamp) -> Self {
+    pub fn of(survey: Survey, as_of: Instant) -> Self {
         Self {
             listing: survey.listing,
             capacity: survey.capacity,
@@ -63,6 +64,15 @@ impl View {
             as_of,
             revision: None,
         }
+    }
+
+    pub fn as_of(&self) -> Instant {
+        self.as_of
+    }
+
+    /// The token was seen to hold the same at this time.
+    pub fn confirm(&mut self, at: Instant) {
+        self.as_of = self.as_of.max(at);
     }
 
     /// Takes a change into account that has left this. What it says of the token counts if no later change has spoken.
@@ -115,8 +125,9 @@ impl View {
             Some(after) if after >= query.prefix.as_str() => Bound::Excluded(after),
             _ => Bound::Included(query.prefix.as_str()),
         };
-        let lives =
-            |entry: &Result<Entry, AgentError>| !entry.as_ref().is_ok_and(|entry| entry.stamp.deleted);
+        let lives = |entry: &Result<Entry, AgentError>| {
+            !entry.as_ref().is_ok_and(|entry| entry.metadata.stamp.deleted)
+        };
         self.listing
             .range::<str, _>((from, Bound::Unbounded))
             .take_while(|(path, _)| path.as_str().starts_with(&query.prefix))
@@ -137,15 +148,13 @@ impl View {
             match entry {
                 Ok(entry) => {
                     add(&entry.digest);
-                    for (label, text) in entry.stamp.labels() {
-                        add(label);
-                        add(&text);
-                    }
+                    add(&entry.metadata.to_json());
                 }
-                Err(error) => add(&error.to_string()),
+                Err(error) => {
+                    add("");
+                    add(&error.to_string());
+                }
             }
-            // Ends the labels, of which there may be more or fewer.
-            add("");
         }
         let bytes = digest.finish();
         let revision: String = bytes
@@ -163,6 +172,7 @@ impl View {
 mod tests {
     use trustplane_hsm_core::layout::Usage;
     use trustplane_hsm_core::limits::Limits;
+    use trustplane_hsm_core::metadata::Metadata;
     use trustplane_hsm_core::version::Stamp;
     use trustplane_hsm_token::Memory;
 
@@ -170,10 +180,13 @@ mod tests {
 
     fn entry(version: u64, deleted: bool) -> Entry {
         Entry {
-            stamp: Stamp {
-                version,
-                deleted,
-                ..Stamp::default()
+            metadata: Metadata {
+                stamp: Stamp {
+                    version,
+                    deleted,
+                    ..Stamp::default()
+                },
+                ..Metadata::default()
             },
             checksum: "sha256:0".to_owned(),
             digest: "d".to_owned(),
@@ -199,7 +212,7 @@ mod tests {
             },
             generation: Generation::default(),
         };
-        View::of(survey, Timestamp::UNIX_EPOCH)
+        View::of(survey, Instant::now())
     }
 
     fn listed(view: &mut View, query: &Query) -> (Vec<String>, bool) {
@@ -274,7 +287,16 @@ mod tests {
         let mut seen = vec![first.clone()];
         let put = |version, deleted| Change::Put(path("a"), Box::new(entry(version, deleted)));
         let other = Change::Put(path("b"), Box::new(entry(1, false)));
-        for change in [put(2, false), put(1, true), other, Change::Remove(path("a"))] {
+        let mut described = entry(1, false);
+        described.metadata.description = "d".to_owned();
+        let described = Change::Put(path("a"), Box::new(described));
+        for change in [
+            put(2, false),
+            put(1, true),
+            described,
+            other,
+            Change::Remove(path("a")),
+        ] {
             view.apply(next, change);
             let revision = view.page(&Query::default()).revision;
             assert!(!seen.contains(&revision));

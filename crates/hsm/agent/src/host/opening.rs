@@ -34,9 +34,9 @@ impl Actor {
         // It has accepted the PIN: no other one is ours, and none is made ours any more.
         self.token = Some(token.clone());
         self.provision = None;
-        let limits = self.settings.limits;
+        let (limits, begun) = (self.settings.limits, Instant::now());
         match self.ask_to_open(&Request::Serve { limits }.into()).await?.head {
-            Reply::Done => self.serving(token),
+            Reply::Done => self.serving(token, begun),
             Reply::Failed(failure) => return Err(self.miss(failure)),
             _ => return Err(self.miss(senseless())),
         }
@@ -175,7 +175,7 @@ impl Actor {
         answer.map_err(|_| self.pause_to_start())
     }
 
-    fn serving(&mut self, token: TokenInfo) {
+    fn serving(&mut self, token: TokenInfo, begun: Instant) {
         self.misses = 0;
         self.look = Instant::now() + self.settings.probe;
         tracing::info!(serial = token.serial, label = token.label, "the token is served");
@@ -183,6 +183,7 @@ impl Actor {
             health.phase = Phase::Serving;
             health.provisioning = None;
             health.token = Some(token);
+            health.opened = Some(begun);
         });
     }
 
@@ -272,7 +273,7 @@ mod tests {
         actor.lose(&full());
         assert_eq!(seconds(actor.miss(full())), 1);
         assert_eq!(seconds(actor.refuse(PinProblem::TriesLow)), 2);
-        actor.serving(token("1", "a"));
+        actor.serving(token("1", "a"), Instant::now());
         assert_eq!(seconds(actor.refuse(PinProblem::TriesLow)), 1);
         // Nothing but another PIN helps.
         assert_eq!(actor.refuse(PinProblem::Rejected), None);

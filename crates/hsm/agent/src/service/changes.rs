@@ -62,7 +62,7 @@ impl Service {
             .change(&path, self.host.write(&path, secret, wishes.terms()))
             .await?;
         Ok(WriteSecretResponse {
-            version: entry.stamp.version,
+            version: entry.metadata.stamp.version,
             checksum: entry.checksum,
         })
     }
@@ -84,7 +84,7 @@ impl Service {
             key => Some(convert::key(key)?),
         };
         let work = self.host.delete(&path, key.as_ref(), stamp, wishes.terms());
-        let version = self.change(&path, work).await?.stamp.version;
+        let version = self.change(&path, work).await?.metadata.stamp.version;
         Ok(DeleteSecretResponse { version })
     }
 

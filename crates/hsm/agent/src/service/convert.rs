@@ -1,5 +1,7 @@
 //! Messages as the core has them, and back. What passes here has one place on a token.
 
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 use trustplane_api::hsm::v1::{
     Capacity as CapacityMessage, Expectation, Generation as GenerationMessage, HsmInfo, ReadSecretResponse,
     SecretData, SecretEntry, SecretMetadata, expectation::Found,
@@ -135,6 +137,12 @@ pub(super) fn generation(generation: Generation) -> GenerationMessage {
     }
 }
 
+/// A time of the clock that never jumps, as an RFC 3339 time.
+pub(super) fn time(at: Instant) -> String {
+    let elapsed = SignedDuration::try_from(at.elapsed()).unwrap_or_default();
+    (Timestamp::now() - elapsed).to_string()
+}
+
 pub(crate) fn capacity(capacity: &Capacity) -> CapacityMessage {
     let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     CapacityMessage {
@@ -160,22 +168,24 @@ pub(super) fn info(token: TokenInfo) -> HsmInfo {
 pub(crate) fn entry(path: &SecretPath, entry: Result<Entry, AgentError>) -> SecretEntry {
     let path = path.as_str().to_owned();
     match entry {
-        Ok(entry) => SecretEntry {
-            path,
-            version: entry.stamp.version,
-            checksum: entry.checksum,
-            deleted: entry.stamp.deleted,
-            epoch: entry.stamp.epoch,
-            timestamp: entry
-                .stamp
-                .timestamp
-                .map(|time| format!("{time:.0}"))
-                .unwrap_or_default(),
-            source: entry.stamp.source.unwrap_or_default(),
-            keys: u32::try_from(entry.keys).unwrap_or(u32::MAX),
-            digest: entry.digest,
-            fault: String::new(),
-        },
+        Ok(entry) => {
+            let metadata = metadata_message(&entry.metadata);
+            let stamp = entry.metadata.stamp;
+            let timestamp = stamp.timestamp.map(|time| format!("{time:.0}"));
+            SecretEntry {
+                path,
+                version: stamp.version,
+                checksum: entry.checksum,
+                deleted: stamp.deleted,
+                epoch: stamp.epoch,
+                timestamp: timestamp.unwrap_or_default(),
+                source: stamp.source.unwrap_or_default(),
+                keys: u32::try_from(entry.keys).unwrap_or(u32::MAX),
+                digest: entry.digest,
+                fault: String::new(),
+                metadata: Some(metadata),
+            }
+        }
         Err(error) => SecretEntry {
             path,
             fault: error.to_string(),

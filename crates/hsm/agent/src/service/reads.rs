@@ -1,5 +1,7 @@
 //! What only looks.
 
+use std::time::Duration;
+
 use trustplane_api::hsm::v1::{
     GetChecksumRequest, GetChecksumResponse, GetInfoRequest, GetInfoResponse, HealthRequest, HealthResponse,
     IsConnectedRequest, IsConnectedResponse, ListSecretsRequest, ListSecretsResponse, ReadMetadataRequest,
@@ -73,13 +75,14 @@ impl Service {
             deleted: request.include_deleted,
             unless: given(request.unless_revision),
         };
-        let page = self.catalogue.list(&self.host, &query).await?;
+        let max_age = request.max_age_seconds.map(|age| Duration::from_secs(age.into()));
+        let page = self.catalogue.list(&self.host, &query, max_age).await?;
         let unchanged = page.entries.is_none();
         let mut answer = ListSecretsResponse {
             generation: Some(convert::generation(page.generation)),
             revision: page.revision,
             unchanged,
-            as_of: page.as_of.to_string(),
+            as_of: convert::time(page.as_of),
             ..ListSecretsResponse::default()
         };
         let entries = page.entries.unwrap_or_default();
@@ -87,7 +90,7 @@ impl Service {
             answer.next_page_token = last.as_str().to_owned();
         }
         for (path, entry) in entries {
-            if !entry.as_ref().is_ok_and(|entry| entry.stamp.deleted) {
+            if !entry.as_ref().is_ok_and(|entry| entry.metadata.stamp.deleted) {
                 answer.paths.push(path.as_str().to_owned());
             }
             answer.entries.push(convert::entry(&path, entry));

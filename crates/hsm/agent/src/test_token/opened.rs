@@ -1,13 +1,9 @@
 //! A token that can be used: by ourselves, or by the one who has it open.
 
 use jiff::Timestamp;
-use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status};
-use tower::service_fn;
 use trustplane_api::hsm::v1::expectation::Found;
-use trustplane_api::hsm::v1::hsm_agent_client::HsmAgentClient;
 use trustplane_api::hsm::v1::{
     Capacity, DeleteSecretRequest, Expectation, GetInfoRequest, ListSecretsRequest, PurgeSecretRequest,
     ReadSecretRequest, ReadSecretResponse, SecretData, SecretEntry, SecretMetadata, WriteSecretRequest,
@@ -23,12 +19,9 @@ use trustplane_hsm_token::Store;
 use super::TestTokenError;
 use crate::error::Effect;
 use crate::hold::{Hold, Place};
-use crate::server::is_ours;
+use crate::secrets::connection::{Client, connect};
 use crate::service::convert;
 use crate::wire::{Entry, Failure};
-
-/// A message with a list of many thousand secrets fits.
-const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 
 /// What is to be written.
 pub(super) struct New {
@@ -86,7 +79,7 @@ impl Opened for Own<'_> {
         };
         let written = self.store.write(path, &secret, Terms::next(expected))?;
         Ok(WriteSecretResponse {
-            version: written.stamp.version,
+            version: written.metadata.stamp.version,
             checksum: written.checksum,
         })
     }
@@ -97,7 +90,7 @@ impl Opened for Own<'_> {
             Some(key) => Change::DeleteKey(key, stamp()),
         };
         let left = self.store.change(path, &change, Terms::next(Expected::Any))?;
-        Ok(left.stamp.version)
+        Ok(left.metadata.stamp.version)
     }
 
     fn purge(&mut self, path: &SecretPath, version: u64) -> Result<(), TestTokenError> {
@@ -120,7 +113,7 @@ fn stamp() -> Stamp {
 /// A token that an agent serves.
 pub(super) struct Served {
     runtime: Runtime,
-    client: HsmAgentClient<Channel>,
+    client: Client,
 }
 
 impl Served {
@@ -130,26 +123,8 @@ impl Served {
             .enable_all()
             .build()
             .map_err(TestTokenError::Runtime)?;
-        let socket = place.socket();
-        let connect = service_fn(move |_| {
-            let socket = socket.clone();
-            async move {
-                let stream = UnixStream::connect(socket).await?;
-                // Whoever else listens there is not told any secret.
-                match is_ours(&stream) {
-                    true => Ok(hyper_util::rt::TokioIo::new(stream)),
-                    false => Err(std::io::Error::from(std::io::ErrorKind::PermissionDenied)),
-                }
-            }
-        });
-        let endpoint = Endpoint::from_static("http://agent");
-        let channel = runtime.block_on(endpoint.connect_with_connector(connect));
-        Ok(channel.ok().map(|channel| Self {
-            runtime,
-            client: HsmAgentClient::new(channel)
-                .max_encoding_message_size(LARGEST_MESSAGE)
-                .max_decoding_message_size(LARGEST_MESSAGE),
-        }))
+        let client = runtime.block_on(connect(place.socket()));
+        Ok(client.map(|client| Self { runtime, client }))
     }
 
     fn wait<R>(&self, call: impl Future<Output = Result<Response<R>, Status>>) -> Result<R, TestTokenError> {

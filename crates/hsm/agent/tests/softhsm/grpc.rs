@@ -109,7 +109,7 @@ impl Agent {
         change(&mut settings);
         let host = Arc::new(open(settings).await);
         let ca = authority();
-        let (catalogue, metrics) = (Arc::new(Catalogue::default()), Metrics::new());
+        let (catalogue, metrics) = (Arc::new(Catalogue::new(passes)), Metrics::new());
         let meters = Meters::new(&metrics);
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (tcp.local_addr().unwrap(), CancellationToken::new());
@@ -142,7 +142,7 @@ impl Agent {
         let run = agent
             .catalogue
             .clone()
-            .run(agent.host.clone(), passes, agent.stop.clone());
+            .run(agent.host.clone(), agent.stop.clone());
         tokio::spawn(run);
         agent
     }

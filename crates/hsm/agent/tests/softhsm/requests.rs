@@ -36,11 +36,11 @@ async fn every_request_is_carried_out_in_the_child() {
         .collect();
     assert_eq!(listed.len(), 2);
     assert_eq!(
-        (listed[0].0, listed[0].1.stamp.version, listed[0].1.keys),
+        (listed[0].0, listed[0].1.metadata.stamp.version, listed[0].1.keys),
         ("other", 2, 1)
     );
     assert_eq!(
-        (listed[1].0, listed[1].1.stamp.version, listed[1].1.keys),
+        (listed[1].0, listed[1].1.metadata.stamp.version, listed[1].1.keys),
         ("shop/db", 1, 3)
     );
     assert!(listed[1].1.checksum.starts_with("sha256:"));

@@ -56,7 +56,8 @@ fn play(
     let (callers, called) = watch::channel(None);
     let mut setup = stage.setup.clone();
     let home = stage.sandbox.namespace().to_owned();
-    setup.rules.namespaces.insert(home);
+    setup.rules.namespaces.insert(home.clone());
+    setup.delivery.namespaces.insert(home);
     let options = Options {
         clock,
         resync: Some(resync),

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use trustplane_api::hsm::names::REPORT_ANNOTATION;
 use trustplane_api::hsm::{HsmDevice, HsmPool, HsmPoolStatus};
-use trustplane_hsm_controller::{Lives, Rules as Chosen, Setup, kinds, rights, run_alone};
+use trustplane_hsm_controller::{DeliveryRules, Lives, Rules as Chosen, Setup, kinds, rights, run_alone};
 use trustplane_kit::controller::Options;
 use trustplane_kit::manager::process_rights;
 use trustplane_kit::rights::Place;
@@ -52,6 +52,7 @@ pub fn setup() -> Setup {
             ..Chosen::default()
         },
         lives: Lives::default(),
+        delivery: DeliveryRules::default(),
     }
 }
 
@@ -60,7 +61,8 @@ pub fn play(setup: Setup, options: Options) -> InProcess {
     InProcess::new(move |config| {
         let mut setup = setup.clone();
         let home = config.default_namespace.clone();
-        setup.rules.namespaces.insert(home);
+        setup.rules.namespaces.insert(home.clone());
+        setup.delivery.namespaces.insert(home);
         let options = Options {
             resync: Some(Duration::from_secs(1)),
             ..options.clone()

@@ -208,8 +208,8 @@ fn what_was_deleted_is_listed_with_its_version() {
         contents.describe(&path("a")).unwrap(),
         contents.describe(&path("b")).unwrap(),
     );
-    assert!(dead.stamp.deleted && dead.stamp.version == 7 && dead.keys == 0);
-    assert_eq!((live.stamp.version, live.keys), (2, 1));
+    assert!(dead.metadata.stamp.deleted && dead.metadata.stamp.version == 7 && dead.keys == 0);
+    assert_eq!((live.metadata.stamp.version, live.keys), (2, 1));
     assert_eq!(live.checksum, checksum(&data(&[("x", "1")])));
     // Somebody writes a value there who knows nothing of tombstones: it is there.
     let again = token.with_object("a/x", Some("1"));

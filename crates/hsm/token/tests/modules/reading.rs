@@ -193,7 +193,7 @@ fn an_object_that_cannot_be_read_is_told_and_its_secret_is_not_read_without_it(s
         &secret(0, &[("one", b"y")]),
         Terms::next(Expected::Any),
     );
-    assert_eq!(counted.unwrap().stamp.version, 1);
+    assert_eq!(counted.unwrap().metadata.stamp.version, 1);
 }
 
 fn an_object_without_a_readable_label_could_be_anybodys_so_nothing_is_served(stage: &Stage) {
@@ -316,7 +316,7 @@ fn what_another_has_counted_is_counted_on_from(stage: &Stage) {
     let raw = Raw::new(&info);
     let next = |store: &mut Store<'_>, value: &[u8], expected: Expected| {
         let written = store.write(&path("a"), &secret(0, &[("k", value)]), Terms::next(expected));
-        written.map(|written| written.stamp.version)
+        written.map(|written| written.metadata.stamp.version)
     };
     assert_eq!(next(&mut store, b"1", Expected::Absent), Ok(1));
     let metadata = |version: u64| format!(r#"{{"labels":{{"sync.version":"{version}"}}}}"#);

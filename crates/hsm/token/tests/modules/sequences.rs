@@ -141,7 +141,7 @@ fn compare(store: &mut Store<'_>, model: &Model) {
     for (path, secret) in model {
         assert_eq!(store.read(path).unwrap(), *secret, "{path}");
         let described = listed[path].as_ref().unwrap();
-        assert_eq!(described.stamp, secret.metadata.stamp);
+        assert_eq!(described.metadata, secret.metadata);
     }
 }
 

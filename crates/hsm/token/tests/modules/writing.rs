@@ -151,7 +151,7 @@ fn a_secret_lives_from_its_first_version_to_its_tombstone_beside_its_neighbours(
     store.delete(&a, stamp(3), Expected::Version(2)).unwrap();
     assert_eq!(store.read(&a).unwrap(), Secret::tombstone(stamp(3)));
     let described = store.list().unwrap().remove(&a).unwrap().unwrap();
-    assert!(described.stamp.deleted && described.stamp.version == 3 && described.keys == 0);
+    assert!(described.metadata.stamp.deleted && described.metadata.stamp.version == 3 && described.keys == 0);
     let refused = store.purge(&a, 2, None).unwrap_err();
     assert!(matches!(
         refused,
@@ -419,7 +419,10 @@ fn whether_a_change_was_made_is_told_as_it_is(stage: &Stage) {
         // The first is that of the old generation, before anything new is there.
         match at {
             1 => assert_eq!(made.unwrap_err().code(), Some(Code::ResourceExhausted)),
-            _ => assert_eq!((made.unwrap().stamp.version, kept), (version, new.clone())),
+            _ => assert_eq!(
+                (made.unwrap().metadata.stamp.version, kept),
+                (version, new.clone())
+            ),
         }
         stage.heal();
         store.write(&a, &new, Expected::Any).unwrap();

@@ -24,18 +24,6 @@ pub(crate) fn json(bytes: &[u8], select: &[String]) -> Result<Fields, Wrong> {
     }
 }
 
-/// Whether the bytes are a JSON object that has this field; any object will do if the name is empty.
-pub(crate) fn has_field(bytes: &[u8], name: &str) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return false;
-    };
-    match serde_json::from_str::<&RawValue>(text) {
-        Ok(whole) if name.is_empty() => whole.get().starts_with('{'),
-        Ok(whole) => whole.get().starts_with('{') && at(whole.get(), name).is_some(),
-        Err(_) => false,
-    }
-}
-
 /// The part of an object or list that a step leads to. Of two fields with one name the last counts.
 fn at<'a>(part: &'a str, step: &str) -> Option<&'a RawValue> {
     let mut source = serde_json::Deserializer::from_str(part);

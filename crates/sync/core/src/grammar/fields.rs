@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use strum::VariantNames;
+use trustplane_plan::secret_type;
 
 use super::patterns::Patterns;
 use super::{LONGEST_PATH, invalid, shown_name};
@@ -13,7 +14,6 @@ use crate::key_pattern::KeyPattern;
 use crate::name::{KEY_RULE, SUBDOMAIN_RULE, SecretName, is_data_key};
 use crate::reason::{Problem, Reason};
 use crate::request::{Format, Keys, OnMissing, Request, Shape, Source};
-use crate::types;
 
 /// The most patterns or keys of one field.
 const MOST_ENTRIES: usize = 256;
@@ -217,7 +217,7 @@ impl<'a> Fields<'a> {
         if text.len() > 253 || !text.chars().all(allowed) {
             return Err(self.wrong("type", "must be the type of a Secret, such as kubernetes.io/tls"));
         }
-        if types::is_reserved(&text) {
+        if secret_type::is_reserved(&text) {
             return Err(self.wrong(
                 "type",
                 "must not be a type that is a credential of the cluster or a release of Helm",

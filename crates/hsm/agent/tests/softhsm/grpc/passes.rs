@@ -65,6 +65,40 @@ async fn no_list_looks_at_an_object() {
 }
 
 #[tokio::test]
+async fn list_shows_what_others_wrote_when_no_older_one_is_wanted() {
+    // Passes do not happen by themselves.
+    for renewal in [Renewal::Never, Renewal::EachPass] {
+        let agent = Agent::with(|_| {}, Passes { renewal, ..NO_PASSES }).await;
+        let mut client = agent.client();
+        client.write_secret(write("a", "k", b"v")).await.unwrap();
+        let before = list(&mut client).await;
+        agent.stranger("b/k", "v");
+        let aged = |max_age_seconds, unless: &str| ListSecretsRequest {
+            max_age_seconds,
+            unless_revision: unless.to_owned(),
+            ..ListSecretsRequest::default()
+        };
+        let old = client
+            .list_secrets(aged(Some(3600), ""))
+            .await
+            .unwrap()
+            .into_inner();
+        assert_eq!(old.paths, ["a"]);
+        let request = aged(Some(0), &before.revision);
+        let new = client.list_secrets(request).await.unwrap().into_inner();
+        assert_eq!(
+            (&new.paths[..], new.unchanged),
+            (&["a".to_owned(), "b".to_owned()][..], false)
+        );
+        let time = |list: &ListSecretsResponse| list.as_of.parse::<jiff::Timestamp>().unwrap();
+        assert!(time(&new) > time(&old));
+        let request = aged(Some(0), &new.revision);
+        let same = client.list_secrets(request).await.unwrap().into_inner();
+        assert!(same.unchanged && time(&same) > time(&new));
+    }
+}
+
+#[tokio::test]
 async fn a_module_that_keeps_what_it_has_seen_is_initialised_again_and_no_call_fails() {
     let agent = Agent::with(|_| {}, often(Renewal::EachPass, false)).await;
     let mut client = agent.client();

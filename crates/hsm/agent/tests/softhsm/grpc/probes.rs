@@ -17,7 +17,7 @@ use trustplane_pkcs11_shim::{Action, Control, Duration, Fault};
 use trustplane_process::admin::Liveness;
 use trustplane_process::metrics::Metrics;
 
-use super::{Agent, read, write};
+use super::{Agent, NO_PASSES, read, write};
 use crate::stage::{PATIENCE, Stage, eventually, open, until};
 
 pub struct Port {
@@ -133,7 +133,11 @@ async fn any_number_of_probes_has_one_place_in_the_queue_and_callers_the_rest() 
     (settings.queue, settings.deadline) = (PLACES, std::time::Duration::from_secs(3600));
     // Nobody asks but those who are counted here.
     let (host, metrics) = (Arc::new(open(settings).await), Metrics::new());
-    let port = Port::over(host.clone(), Arc::default(), (Meters::new(&metrics), metrics));
+    let port = Port::over(
+        host.clone(),
+        Arc::new(Catalogue::new(NO_PASSES)),
+        (Meters::new(&metrics), metrics),
+    );
     stage.set(Control::fault(Fault::before(1, Action::Freeze)));
     let frozen = tokio::spawn({
         let host = host.clone();
@@ -182,7 +186,11 @@ async fn a_token_whose_queue_is_full_is_served() {
     let mut settings = stage.settings();
     (settings.queue, settings.deadline) = (1, std::time::Duration::from_secs(3600));
     let (host, metrics) = (Arc::new(open(settings).await), Metrics::new());
-    let port = Port::over(host.clone(), Arc::default(), (Meters::new(&metrics), metrics));
+    let port = Port::over(
+        host.clone(),
+        Arc::new(Catalogue::new(NO_PASSES)),
+        (Meters::new(&metrics), metrics),
+    );
     stage.set(Control::fault(Fault::before(1, Action::Freeze)));
     let ask = || {
         let host = host.clone();
