@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use trustplane_process::secret::Secret;
 
 /// The `-o` of commands that list things.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -43,8 +44,9 @@ pub fn json(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
 
 /// Writes a value as YAML.
 pub fn yaml(out: &mut impl Write, value: &impl Serialize) -> Result<()> {
-    let text = serde_saphyr::to_string(value).context("write YAML")?;
-    Ok(write!(out, "{text}")?)
+    // The document may hold values of a secret.
+    let text = Secret::new(serde_saphyr::to_string(value).context("write YAML")?);
+    Ok(out.write_all(text.expose().as_bytes())?)
 }
 
 /// Writes columns as kubectl does: no lines, three spaces apart.
@@ -75,4 +77,9 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Passes on what another program says on standard error.
 pub fn pass_on(said: &[u8]) -> Result<()> {
     io::stderr().write_all(said).context("write to standard error")
+}
+
+/// Tells a person something that is no result, on standard error. A terminal that is gone is no fault of the command.
+pub fn note(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
 }

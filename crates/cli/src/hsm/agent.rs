@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Pod;
-use trustplane_api::hsm::names::SERIAL_LABEL;
+use trustplane_api::hsm::names::{DEVICE_LABEL, SERIAL_LABEL};
 use trustplane_hsm_core::objects::label_value;
 
 /// The agents of a device, by their labels.
 pub const COMPONENT: &str = "app.kubernetes.io/component=hsm-agent";
 /// The label that names the agent, and with it its record.
 const APP: &str = "app";
-/// The agent's argument that names the PKCS#11 module.
-const LIBRARY: &str = "pkcs11-library";
+/// The flag that names the HSMDevice.
+const DEVICE: &str = "device-name";
+/// The agent's program in its image.
+pub const PROGRAM: &str = "/usr/bin/trustplane-agent";
 
 /// The agent of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,14 +25,15 @@ pub struct Agent {
     pub name: String,
     /// Its token, as far as a label can say.
     pub token: String,
-    /// Its PKCS#11 module.
-    pub library: String,
+    /// Its HSMDevice.
+    pub device: String,
     /// Its flags by their names.
     flags: BTreeMap<String, String>,
 }
 
 impl Agent {
-    fn of(pod: &Pod) -> Result<Self> {
+    /// The agent of a pod.
+    pub fn of(pod: &Pod) -> Result<Self> {
         let name = pod.metadata.name.clone().context("a pod without a name")?;
         let label = |key: &str| {
             let labels: &BTreeMap<_, _> = pod.metadata.labels.as_ref()?;
@@ -43,11 +46,11 @@ impl Agent {
             // The kubelet takes two of these for one.
             .map(|(flag, value)| (flag.to_owned(), value.replace("$$", "$")))
             .collect();
-        let library = flags.get(LIBRARY).cloned();
+        let device = flags.get(DEVICE).cloned().or_else(|| label(DEVICE_LABEL));
         Ok(Self {
             name: label(APP).with_context(|| format!("pod {name} lacks the label {APP}"))?,
             token: label(SERIAL_LABEL).unwrap_or_default(),
-            library: library.with_context(|| format!("pod {name} has no --{LIBRARY}="))?,
+            device: device.unwrap_or_default(),
             pod: name,
             flags,
         })
@@ -62,7 +65,7 @@ impl Agent {
     }
 
     /// Whether its token is the one that a person means, by its serial number or its name.
-    fn has(&self, token: &str) -> bool {
+    pub fn has(&self, token: &str) -> bool {
         self.token == token || self.token == label_value(token)
     }
 }
@@ -127,8 +130,8 @@ pub mod tests {
         let pods = [pod("a", "Running", &[]), pod("b", "Pending", &[])];
         let agent = choose(&pods, ("tokens", "pico"), None).unwrap();
         assert_eq!(
-            (agent.name.as_str(), agent.library.as_str()),
-            ("hsm-agent-pico-a", "/m.so")
+            (agent.name.as_str(), agent.flag("pkcs11-library")),
+            ("hsm-agent-pico-a", Some("/m.so"))
         );
     }
 

@@ -3,10 +3,12 @@
 use anyhow::{Result, bail};
 use trustplane_api::hsm::record::{AgentPhase, Outcome, Record};
 
-use super::agent::Agent;
+use super::agent::{Agent, PROGRAM};
 
 /// The agent's own tool.
-const TOOL: [&str; 2] = ["/usr/bin/trustplane-agent", "test-token"];
+const TOOL: [&str; 2] = [PROGRAM, "test-token"];
+/// The agent's flag that names the PKCS#11 module.
+const LIBRARY: &str = "pkcs11-library";
 /// What a person may ask for here.
 pub const ACTIONS: [&str; 6] = ["info", "list", "read", "write", "delete", "benchmark"];
 /// Flags of the agent that the tool has as well, and must have as the agent has them.
@@ -121,7 +123,7 @@ pub fn command(agent: &Agent, record: &Record, pin: Pin, words: &[String]) -> Ve
         let value = value.filter(|_| !given(flag));
         command.extend(value.map(|value| format!("--{flag}={value}")));
     };
-    tell("module", Some(&agent.library));
+    tell("module", agent.flag(LIBRARY));
     for flag in SHARED {
         tell(flag, agent.flag(flag));
     }
