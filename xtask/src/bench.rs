@@ -27,7 +27,7 @@ const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "hsm",
-        about: "a token through the agent against a raw PKCS#11 loop: reads, writes, list, memory",
+        about: "a token through the agent against a raw PKCS#11 loop; delivery against a plain loop of the same calls",
         run: |plane, results| cargo("trustplane-agent", "hsm", plane, results),
     },
     Benchmark {

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use trustplane_cluster::wait;
 use trustplane_process::ca::{Authority, LeafRequest, Policy};
@@ -64,6 +65,27 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Begins the tool of the plugin with a request. Nothing but the request has values.
+    fn begin_secrets(&self, request: &Value) -> Child {
+        let mut command = self.program();
+        command
+            .arg("secrets")
+            .arg(named("runtime-dir", &self.file("run")));
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(format!("{request}\n").as_bytes()).unwrap();
+        child
+    }
+
+    /// What the tool answers. Its input stays open: an exec stream cannot close it in every version of the protocol.
+    fn secrets(&self, request: Value) -> Value {
+        answer(self.begin_secrets(&request))
+    }
+
     fn serve(&self) -> Served {
         let log = self.file("log");
         let mut command = self.program();
@@ -86,6 +108,15 @@ impl Place {
         let process = command.spawn().unwrap();
         Served { process, log }
     }
+}
+
+/// The answer of the tool. An error is told by the exit code too, and nothing is on standard error.
+fn answer(tool: Child) -> Value {
+    let output = tool.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.success(), answer.get("error").is_none(), "{answer}");
+    answer
 }
 
 fn named(flag: &str, path: &Path) -> String {
@@ -214,4 +245,123 @@ fn what_is_wrong_at_the_start_is_told_before_the_token_is_touched() {
     assert_eq!(output.status.code(), Some(2));
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert!(complaint.contains("--pkcs11-library"), "{complaint}");
+}
+
+/// Words that are in values only, and the base64 of binary values with them.
+const CANARIES: [&str; 3] = ["canary-1c0d", "canary-2e9f", "canary-3a7b"];
+
+fn write(mode: &str, data: &Value) -> Value {
+    json!({"write": {"path": "shop/db", "mode": mode, "data": data}})
+}
+
+fn changed(answer: &Value) -> (u64, bool) {
+    let changed = &answer["changed"];
+    (
+        changed["version"].as_u64().unwrap_or_else(|| panic!("{answer}")),
+        changed["written"].as_bool().unwrap(),
+    )
+}
+
+fn served_token(place: &Place) -> Served {
+    let officer = format!("--so-pin-file={}", place.file("so-pin").display());
+    place.test_token(&["init", "--label=dev-a", &officer]);
+    let served = place.serve();
+    until(served.port("health"), "/readyz", r#"{"status":"ready"}"#);
+    served
+}
+
+#[test]
+fn secrets_are_created_merged_replaced_and_deleted_through_the_agent() {
+    let place = Place::new();
+    let unserved = place.secrets(json!({"list": {}}));
+    assert_eq!(unserved["error"]["kind"], "unavailable", "{unserved}");
+    let served = served_token(&place);
+    // A canary, and bytes that are no text: 00 ff 0a 22.
+    let (user, password) = ("Y2FuYXJ5LTFjMGQ=", "AP8KIg==");
+    let data = json!({"user": user, "password": password});
+    assert_eq!(changed(&place.secrets(write("create", &data))), (1, true));
+    assert_eq!(changed(&place.secrets(write("create", &data))), (1, false));
+    let (other, third) = ("Y2FuYXJ5LTJlOWY=", "Y2FuYXJ5LTNhN2I=");
+    let exists = place.secrets(write("create", &json!({"user": other})));
+    assert_eq!(exists["error"]["kind"], "exists");
+    assert_eq!(
+        changed(&place.secrets(write("merge", &json!({"user": other})))),
+        (2, true)
+    );
+    assert_eq!(
+        changed(&place.secrets(write("merge", &json!({"user": other})))),
+        (2, false)
+    );
+    let read = place.secrets(json!({"read": {"path": "shop/db", "values": true}}));
+    assert_eq!(
+        read["secret"]["data"],
+        json!({"user": other, "password": password})
+    );
+    assert_eq!(
+        changed(&place.secrets(write("replace", &json!({"token": third})))),
+        (3, true)
+    );
+    let sizes = place.secrets(json!({"read": {"path": "shop/db", "values": false}}));
+    assert_eq!(sizes["secret"]["sizes"], json!({"token": 11}));
+    assert_eq!(sizes["secret"].get("data"), None);
+    let list = place.secrets(json!({"list": {}}));
+    let listed = &list["list"]["secrets"][0];
+    assert_eq!(
+        (&listed["path"], &listed["version"]),
+        (&json!("shop/db"), &json!(3))
+    );
+    assert_eq!(listed["digest"], sizes["secret"]["digest"]);
+    let both = json!({"user": user, "token": third});
+    assert_eq!(changed(&place.secrets(write("merge", &both))), (4, true));
+    let one = place.secrets(json!({"delete": {"path": "shop/db", "key": "user"}}));
+    assert_eq!(changed(&one), (5, true));
+    assert_eq!(one["changed"]["checksum"], sizes["secret"]["checksum"]);
+    let deleted = place.secrets(json!({"delete": {"path": "shop/db", "key": "token"}}));
+    assert_eq!(changed(&deleted), (6, true), "the last key");
+    assert_eq!(deleted["changed"].get("checksum"), None);
+    for request in [
+        json!({"read": {"path": "shop/db", "values": true}}),
+        write("merge", &json!({"user": user})),
+        json!({"delete": {"path": "shop/db"}}),
+    ] {
+        assert_eq!(
+            place.secrets(request.clone())["error"]["kind"],
+            "not-found",
+            "{request}"
+        );
+    }
+    assert_eq!(changed(&place.secrets(write("create", &data))), (7, true));
+    let deleted = place.secrets(json!({"delete": {"path": "shop/db"}}));
+    assert_eq!(changed(&deleted), (8, true));
+    let told = format!("{unserved}{exists}{sizes}{list}{one}{deleted}{}", served.log());
+    for hidden in CANARIES.into_iter().chain([user, password, other, third]) {
+        assert!(!told.contains(hidden), "{hidden} in {told}");
+    }
+}
+
+#[test]
+fn merges_at_the_same_time_lose_no_key() {
+    let place = Place::new();
+    let _served = served_token(&place);
+    assert_eq!(
+        changed(&place.secrets(write("create", &json!({"k": ""})))),
+        (1, true)
+    );
+    let keys = ["a", "b", "c", "d"];
+    let request = |key: &str| write("merge", &json!({ key: "Y2FuYXJ5LTFjMGQ=" }));
+    let tools: Vec<Child> = keys
+        .iter()
+        .map(|key| place.begin_secrets(&request(key)))
+        .collect();
+    for tool in &tools {
+        // The process may have ended already.
+        let argv = fs::read_to_string(format!("/proc/{}/cmdline", tool.id())).unwrap_or_default();
+        assert!(!argv.contains("Y2FuYXJ5"), "{argv}");
+    }
+    let mut versions: Vec<_> = tools.into_iter().map(|tool| changed(&answer(tool))).collect();
+    versions.sort_unstable();
+    assert_eq!(versions, [(2, true), (3, true), (4, true), (5, true)]);
+    let read = place.secrets(json!({"read": {"path": "shop/db", "values": false}}));
+    let sizes = json!({"a": 11, "b": 11, "c": 11, "d": 11, "k": 0});
+    assert_eq!(read["secret"]["sizes"], sizes);
 }

@@ -69,8 +69,8 @@ pub const ALL: &[Stage] = &[
 ];
 
 const COMPONENT: &str = "(package(/-(kit|controller|manager|providers|stream)$/) & kind(test)) | package(trustplane-testkit) | \
-     (package(trustplane-hsm-agent) & binary(record)) | (package(trustplane-hsm-discovery) & binary(component)) | \
-     (package(trustplane-discovery) & kind(test)) | (package(trustplane-cli) & test(/^(cluster|inventory::enroll)::tests::/))";
+     (package(trustplane-hsm-agent) & binary(record)) | (package(trustplane-agent) & binary(secrets)) | \
+     (package(trustplane-hsm-discovery) & binary(component)) | (package(trustplane-discovery) & kind(test)) | (package(trustplane-cli) & test(/^(cluster|inventory::enroll)::tests::/))";
 const CLUSTER: &str = "(package(trustplane-cluster) & kind(test))";
 const FAULTS: &str = "package(trustplane-faults)";
 const E2E: &str = "package(trustplane-e2e)";

@@ -122,22 +122,11 @@ impl Agent {
 
     /// Replaces a secret. Without a condition it gets the next version, whatever there is.
     pub fn write(&self, number: usize, version: u64, conditional: bool) {
-        let pairs = pairs(number, version).into_iter();
         let found = Some(Found::Version(version - 1));
         let request = WriteSecretRequest {
-            path: path(number).as_str().to_owned(),
-            secret_data: Some(SecretData {
-                data: pairs
-                    .map(|(key, value)| (key.to_owned(), value.into_bytes()))
-                    .collect(),
-            }),
-            metadata: Some(SecretMetadata {
-                description: DESCRIPTION.to_owned(),
-                ..SecretMetadata::default()
-            }),
             version: conditional.then_some(version),
             expected: conditional.then_some(Expectation { found }),
-            ..WriteSecretRequest::default()
+            ..next_version(number, version)
         };
         let answer = self.runtime.block_on(self.client.clone().write_secret(request));
         assert_eq!(answer.unwrap().into_inner().version, version);
@@ -167,6 +156,24 @@ impl Drop for Agent {
         // One that has ended already is what we want. The module's process ends with it.
         drop(self.process.kill());
         drop(self.process.wait());
+    }
+}
+
+/// Asks for a secret with the content of a version. It gets the next version, whatever there is.
+pub fn next_version(number: usize, version: u64) -> WriteSecretRequest {
+    let pairs = pairs(number, version).into_iter();
+    WriteSecretRequest {
+        path: path(number).as_str().to_owned(),
+        secret_data: Some(SecretData {
+            data: pairs
+                .map(|(key, value)| (key.to_owned(), value.into_bytes()))
+                .collect(),
+        }),
+        metadata: Some(SecretMetadata {
+            description: DESCRIPTION.to_owned(),
+            ..SecretMetadata::default()
+        }),
+        ..WriteSecretRequest::default()
     }
 }
 

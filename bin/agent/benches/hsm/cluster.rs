@@ -1,12 +1,20 @@
 //! What an agent finds in its cluster: the Secret with the PIN and the record of its tries. An agent that is tied to a cluster
 //! has a client, a watch and certificates to hold, which one that reads its PIN from a file has not.
 
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;
+use trustplane_cluster::cache::Cache;
 
 use crate::stage::{PIN, Stage, flag};
+
+/// Tells the testkit on which cluster it stands.
+pub const VARIABLE: &str = "TRUSTPLANE_TEST_CLUSTER";
 
 const NAMESPACE: &str = "default";
 const SECRET: &str = "bench-pin";
@@ -46,4 +54,12 @@ pub fn arguments(stage: &Stage) -> [String; 3] {
         format!("--record={NAMESPACE}/{RECORD}"),
         flag("record-key-file", &stage.file(KEY)),
     ]
+}
+
+/// The name of the cluster that `KUBECONFIG` names, if it is one of `cargo xtask`.
+pub fn name() -> Option<OsString> {
+    let kubeconfig = PathBuf::from(env::var_os("KUBECONFIG")?);
+    let clusters = Cache::locate().ok()?.clusters();
+    let below = kubeconfig.strip_prefix(clusters).ok()?;
+    Some(below.components().next()?.as_os_str().to_owned())
 }

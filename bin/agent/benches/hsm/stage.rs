@@ -7,6 +7,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::cluster;
+
 /// Debian's SoftHSM.
 pub const SOFTHSM: &str = "/usr/lib/softhsm/libsofthsm2.so";
 /// The label of the token.
@@ -86,9 +88,15 @@ impl Stage {
             Role::Count => "count",
         };
         command
+            .args(env::args_os().skip(1))
             .env(ROLE, role)
             .env(FOLDER, &self.folder)
+            // Tokens of others that are made on the way are as quick as this one.
+            .env("TMPDIR", &self.folder)
             .env("SOFTHSM2_CONF", self.file("softhsm2.conf"));
+        if let Some(cluster) = cluster::name() {
+            command.env(cluster::VARIABLE, cluster);
+        }
         command
     }
 

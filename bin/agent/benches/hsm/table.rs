@@ -25,6 +25,8 @@ pub enum Goal {
     AtLeast(f64),
     /// Of the ratio.
     AtMost(f64),
+    /// Of the ratio: 1, give or take a tenth.
+    Equal,
     /// Of our own figure.
     Below(f64),
 }
@@ -40,6 +42,7 @@ impl Row {
         Some(match self.goal? {
             Goal::AtLeast(wanted) => (format!("ratio ≥ {wanted:.2}"), ratio >= wanted),
             Goal::AtMost(wanted) => (format!("ratio ≤ {wanted:.2}"), ratio <= wanted),
+            Goal::Equal => ("ratio = 1 ± 0.1".to_owned(), (ratio - 1.0).abs() <= 0.1),
             Goal::Below(wanted) => (format!("< {wanted} {}", self.unit), self.ours < wanted),
         })
     }
