@@ -51,8 +51,19 @@ fn the_demo_tells_its_story_and_clears_up() {
     ];
     // The tokens are directories of our own nodes.
     if borrowed().is_none() {
-        expected.extend(["The admin adds two hardware tokens", "A secret lives on a token"]);
-        lines.push("password: correct-horse");
+        expected.extend([
+            "The admin adds two hardware tokens",
+            "A person puts a secret on the tokens",
+            "A developer gets it as a Secret",
+            "The value changes on the tokens",
+        ]);
+        lines.extend([
+            "pod/reader condition met",
+            "SecretDelivered",
+            // What the pod read.
+            "/etc/db/password: correct-horse",
+            "/etc/db/password: battery-staple",
+        ]);
     }
     expected.extend([
         "The admin switches the inventory on",

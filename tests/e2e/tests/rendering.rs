@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use trustplane_e2e::chart::{Chart, helm, render};
 use trustplane_e2e::say;
 
+#[path = "rendering/delivery.rs"]
+mod delivery;
 #[path = "rendering/hub.rs"]
 mod hub;
 #[path = "rendering/reach.rs"]
@@ -437,10 +439,11 @@ fn hsm_serves_our_own_namespace_and_no_other_unless_one_is_named() {
     let objects = product(&["capabilities.hsm.enabled=true"]);
     let manager = find(&objects, "Deployment/tp-trustplane-manager");
     assert_eq!(argument(manager, "--hsm-namespaces=").as_deref(), Some("home"));
-    // Its rights are bound here, and nowhere else.
+    // Its rights are bound here, and nowhere else, but for those to deliver secrets.
     let is_hsm = |object: &&Value| {
         let role = object["roleRef"]["name"].as_str().unwrap_or_default();
-        role.starts_with("tp-trustplane-capability-hsm") || role == "tp-trustplane-discovery"
+        let is_ours = role.starts_with("tp-trustplane-capability-hsm") && role != delivery::TENANTS;
+        is_ours || role == "tp-trustplane-discovery"
     };
     let bound: Vec<_> = objects.iter().filter(is_hsm).collect();
     assert!(bound.len() >= 3, "{:?}", names(&objects));

@@ -106,6 +106,7 @@ fn values(moto: &Moto) -> Vec<String> {
     let mut values = vec![
         "deployment.replicas=1".to_owned(),
         format!("capabilities.sync.namespaces[0]={NAME}"),
+        format!("hsm.secretNamespaces[0]={NAME}"),
         format!("networkPolicy.extraEgress[0].ports[0].port={port}"),
     ];
     let variables = [

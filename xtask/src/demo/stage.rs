@@ -187,6 +187,8 @@ impl Stage {
             "kubectl get events --namespace tokens --sort-by=.lastTimestamp",
             "kubectl get hsmpools,configmaps --namespace tokens -o yaml",
             "kubectl logs --namespace tokens --selector app.kubernetes.io/component=hsm-agent --tail=30 --prefix",
+            "kubectl get hsmsecrets --namespace vault-shop -o yaml",
+            "kubectl get events --namespace vault-shop --sort-by=.lastTimestamp",
         ] {
             eprintln!("\n$ {line}");
             match self.run(line) {

@@ -158,25 +158,70 @@ pub const SCENES: &[Scene] = &[
         at_home: true,
     },
     Scene {
-        title: "A secret lives on a token",
-        about: "The plugin works in the agent's own pod: it writes a secret through the PKCS#11 module, and reads it back.",
+        title: "A person puts a secret on the tokens",
+        about: "The plugin asks the agents, and they write through the PKCS#11 module: the secret is on every token of the namespace, \
+                and nowhere else.",
         acts: &[
             act(
-                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- write shop/db --from-literal password=correct-horse",
+                "kubectl trustplane hsm create shop/db --namespace tokens --from-literal password=correct-horse",
                 "",
             ),
             act(
-                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- list",
-                "",
-            ),
-            act(
-                "kubectl trustplane hsm test softhsm --namespace tokens --token a -- read shop/db --show",
-                "Values are printed only when you ask for them with --show.",
+                "kubectl trustplane hsm list --namespace tokens",
+                "The list has no values, only where they are.",
             ),
         ],
         try_it: (
             "kubectl trustplane hsm test softhsm --namespace tokens --token b -- list",
-            "the other token: it has no secret yet",
+            "the same secret, seen from the agent of the other token",
+        ),
+        at_home: true,
+    },
+    Scene {
+        title: "A developer gets it as a Secret",
+        about: "An HSMSecret in the namespace vault-shop names the path on the tokens. The manager makes the Secret db-credentials of \
+                it, and the pod reader mounts that.",
+        acts: &[
+            act("kubectl apply --filename docs/guide/examples/hsm-secret.yaml", ""),
+            act(
+                "kubectl wait hsmsecret/db pod/reader --namespace vault-shop --for=condition=Ready --timeout=60s",
+                "",
+            ),
+            act("kubectl get hsmsecret --namespace vault-shop", ""),
+            act(
+                "kubectl get events --namespace vault-shop --field-selector involvedObject.kind=HSMSecret \
+                 -o custom-columns=REASON:.reason,MESSAGE:.message",
+                "",
+            ),
+            act(
+                "kubectl logs reader --namespace vault-shop",
+                "The pod prints what it reads. The value is a demo's; a real pod keeps it to itself.",
+            ),
+        ],
+        try_it: (
+            "kubectl delete secret db-credentials --namespace vault-shop; kubectl get secret --namespace vault-shop",
+            "the Secret, made again from the tokens",
+        ),
+        at_home: true,
+    },
+    Scene {
+        title: "The value changes on the tokens",
+        about: "The manager compares the tokens with the Secret every five seconds, as the HSMSecret asks, and kubelet refreshes the \
+                file in the pod.",
+        acts: &[
+            act(
+                "kubectl trustplane hsm update shop/db --namespace tokens --from-literal password=battery-staple",
+                "",
+            ),
+            act(
+                "timeout 60 sh -c 'until kubectl logs reader --namespace vault-shop | grep battery-staple; do sleep 1; done'",
+                "The pod has read the new value.",
+            ),
+            act("kubectl get pods --namespace vault-shop", "It was not restarted."),
+        ],
+        try_it: (
+            "kubectl trustplane hsm delete shop/db --namespace tokens --force; kubectl get hsmsecret --namespace vault-shop",
+            "an error within five seconds, and the Secret as it was: no pod loses what it has",
         ),
         at_home: true,
     },

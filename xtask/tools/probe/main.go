@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -29,6 +30,7 @@ const usage = `usage: probe [command]
   get [flags] URL        print the body of a URL; fails unless the status is 2xx
   resolve [flags] NAME   print the addresses of NAME, one per line
   cat FILE...            print files
+  follow FILE            print the time and the content of a file, again whenever it changes
 `
 
 func main() {
@@ -59,6 +61,9 @@ func run(args []string) error {
 		return resolve(args)
 	case command == "cat" && len(args) > 0:
 		return cat(args)
+	case command == "follow" && len(args) == 1:
+		follow(args[0])
+		return nil
 	}
 	return errors.New(usage)
 }
@@ -200,4 +205,25 @@ func cat(files []string) error {
 		}
 	}
 	return nil
+}
+
+// follow prints a file until SIGTERM or SIGINT. It looks at the path again each time: kubelet changes a mounted Secret by
+// exchanging a link. While the file cannot be read, nothing is printed.
+func follow(file string) {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
+	look := time.NewTicker(200 * time.Millisecond)
+	var shown []byte
+	for {
+		content, err := os.ReadFile(file)
+		if err == nil && (shown == nil || !bytes.Equal(shown, content)) {
+			fmt.Printf("%s %s: %s\n", time.Now().UTC().Format(time.TimeOnly), file, content)
+			shown = content
+		}
+		select {
+		case <-end:
+			return
+		case <-look.C:
+		}
+	}
 }

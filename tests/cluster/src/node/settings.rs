@@ -112,6 +112,8 @@ impl Kubelet<'_> {
             "oomScoreAdj": 0,
             // A full disk is the user's; it must not empty the cluster.
             "evictionHard": { "imagefs.available": "1%", "nodefs.available": "1%" },
+            // A pod sees within seconds that a Secret it mounts has changed; by default it may take a minute and a half.
+            "syncFrequency": "5s",
             // Images come from archives, so one that is removed to save space does not come back.
             "imageGCHighThresholdPercent": 100,
         })

@@ -13,6 +13,7 @@ use trustplane_testkit::audit::Event;
 
 use crate::NAME;
 use crate::devices::TOKENS;
+use crate::secrets::{self, SHOP};
 use crate::stage::{Stage, process_of};
 
 /// A standby looks at the Lease every second, and a request takes its time.
@@ -74,7 +75,7 @@ pub fn gives_way(stage: &Stage<'_>) {
     leader.is_followed(stage);
 }
 
-/// What the managers have written in the namespace of tokens, from a place of the audit log on.
+/// What the managers have written in the namespaces of tokens and of Secrets made from them, from a place of the audit log on.
 fn writes(stage: &Stage<'_>, from: usize) -> Vec<Event> {
     let log = fs::read(stage.cluster.control_plane().audit_log()).unwrap();
     let whole = log
@@ -88,7 +89,7 @@ fn writes(stage: &Stage<'_>, from: usize) -> Vec<Event> {
         .map(|line| serde_json::from_str::<Event>(line).unwrap());
     events
         .filter(|event| event.user() == us && event.is_write() && event.succeeded())
-        .filter(|event| event.namespace() == TOKENS && event.resource() != "events")
+        .filter(|event| [TOKENS, SHOP].contains(&event.namespace()) && event.resource() != "events")
         .collect()
 }
 
@@ -126,8 +127,9 @@ pub struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    /// Waits until the pools say what they will go on saying.
+    /// Waits until the pools and the HSMSecrets say what they will go on saying.
     pub fn begin(stage: &'a Stage<'a>) -> Self {
+        secrets::are_in_sync(stage);
         stage.until("every pool to be at rest", || {
             let pools = stage.read(&["get", "hsmpools"]);
             let pools = pools["items"].as_array()?;

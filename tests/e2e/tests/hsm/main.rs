@@ -20,6 +20,7 @@ mod pins;
 mod policy;
 mod readers;
 mod rotation;
+mod secrets;
 mod stage;
 mod twins;
 
@@ -37,7 +38,9 @@ use trustplane_testkit::canary::Canary;
 
 use bus::Bus;
 use devices::{MOVED, PICO, SELECTED, TOKENS, static_device, usb_device};
+use pins::Copies;
 use rotation::Rotation;
+use secrets::Delivered;
 use stage::Stage;
 
 /// The release and its namespace.
@@ -89,10 +92,13 @@ fn tokens_are_found_served_and_followed() {
     let heir = leader::is_killed_and_followed(&stage);
     // It is written into what agents have; those that come later have it from the first write on.
     rotation.is_announced();
-    thread::scope(|beside| {
-        let pins = beside.spawn(|| pins::are_tried_once(&stage, &nodes[0], pin.value(), &heir));
+    let copies = Copies::of_a_token(&nodes[0]);
+    let delivered = thread::scope(|beside| {
+        let pins = beside.spawn(|| pins::are_tried_once(&stage, &nodes[0], &copies, pin.value(), &heir));
+        let delivered = beside.spawn(|| Delivered::to_a_pod(&stage, "node-2"));
         token_moves(&stage, &buses, &nodes);
         pins.join().unwrap();
+        delivered.join().unwrap()
     });
     rotation.is_trusted();
     rotation.let_promote();
@@ -108,13 +114,15 @@ fn tokens_are_found_served_and_followed() {
     rotation.end();
     policy::discovery_may_report_and_nothing_else(&stage);
     policy::foreign_pods_get_no_token(&stage);
-    policy::holds_nowhere(&stage, &pin);
+    policy::holds_nowhere(&stage, &[&[&pin][..], &delivered.canaries()].concat());
+    delivered.is_as_it_was();
     rest.end();
     policy::everything_goes(&stage, ["pico", "twin", "mistaken", "locked"]);
     // One was forgotten: its agents go on, and go with it.
     release.uninstall().unwrap();
     stage.agent_serves("hsm-agent-softhsm-a", "node-1");
     stage.stores_and_reads_back();
+    delivered.outlives_the_manager();
     policy::everything_goes(&stage, ["softhsm"]);
     policy::nothing_stays(&stage);
 }

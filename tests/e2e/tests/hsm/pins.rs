@@ -20,17 +20,32 @@ use crate::{USER, leader};
 const MISTAKEN: &str = "hsm-agent-mistaken-c";
 const WRONG: &str = "none-of-the-pins";
 
+/// Two tokens that are copies of another one.
+pub struct Copies {
+    mistaken: Shim,
+    locked: Shim,
+}
+
+impl Copies {
+    /// Makes them. While nobody writes to the token: a copy has the secrets of that time.
+    pub fn of_a_token(node: &Node) -> Self {
+        let locked = Control {
+            pin_tries: Some(PinTries::Locked),
+            ..Control::default()
+        };
+        Self {
+            mistaken: place(node, "c", &Control::default()),
+            locked: place(node, "d", &locked),
+        }
+    }
+}
+
 /// The devices are new, so all their objects are of the manager that leads now, which is `heir`.
-pub fn are_tried_once(stage: &Stage<'_>, node: &Node, right: &str, heir: &str) {
-    let mistaken = place(node, "c", &Control::default());
-    let locked = Control {
-        pin_tries: Some(PinTries::Locked),
-        ..Control::default()
-    };
-    let locked = place(node, "d", &locked);
+pub fn are_tried_once(stage: &Stage<'_>, node: &Node, copies: &Copies, right: &str, heir: &str) {
+    let Copies { mistaken, locked } = copies;
     stage.pin("mistaken", WRONG);
-    stage.apply(&token("mistaken", "c", "mistaken", &mistaken));
-    stage.apply(&token("locked", "d", "pin", &locked));
+    stage.apply(&token("mistaken", "c", "mistaken", mistaken));
+    stage.apply(&token("locked", "d", "pin", locked));
 
     stage.pool_says("mistaken-pool", "PinRejected");
     stage.is_told("mistaken", "PinRejected");
@@ -48,17 +63,17 @@ pub fn are_tried_once(stage: &Stage<'_>, node: &Node, right: &str, heir: &str) {
         });
     }
     assert_eq!(stage.tries(MISTAKEN), [Outcome::Rejected]);
-    assert_eq!(logins(&mistaken).len(), 1, "{:?}", logins(&mistaken));
+    assert_eq!(logins(mistaken).len(), 1, "{:?}", logins(mistaken));
 
     stage.pin("mistaken", right);
     stage.agent_serves(MISTAKEN, &node.name());
     stage.until("the right PIN to be written down", || {
         (stage.tries(MISTAKEN) == [Outcome::Rejected, Outcome::Accepted]).then_some(())
     });
-    let wrong = logins(&mistaken);
+    let wrong = logins(mistaken);
     let wrong = wrong.iter().filter(|call| call.code == Some(CKR_PIN_INCORRECT));
     assert_eq!(wrong.count(), 1);
-    assert_eq!(logins(&locked), []);
+    assert_eq!(logins(locked), []);
     assert!(
         !locked.calls().unwrap().is_empty(),
         "the token was never looked at"

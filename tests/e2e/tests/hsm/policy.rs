@@ -8,6 +8,7 @@ use trustplane_testkit::canary::{Canary, Search};
 
 use crate::NAME;
 use crate::devices::TOKENS;
+use crate::secrets::SHOP;
 use crate::stage::Stage;
 
 /// The policy that ships: a discovery pod may write its own report, and nothing else.
@@ -102,30 +103,32 @@ pub fn foreign_pods_get_no_token(stage: &Stage<'_>) {
     }
 }
 
-/// The PIN is in its Secret, and nowhere else that can be read.
-pub fn holds_nowhere(stage: &Stage<'_>, pin: &Canary) {
-    let mut search = Search::for_canaries([pin]);
-    for question in [
-        &[
-            "get",
-            "configmaps,pods,deployments,daemonsets,hsmpools,hsmdevices,events",
-            "--output=yaml",
-        ][..],
-        &[
-            "logs",
-            "--selector=app.kubernetes.io/component=hsm-agent",
-            "--tail=-1",
-            "--prefix",
-        ][..],
-        &[
-            "logs",
-            "--selector=app.kubernetes.io/component=discovery",
-            "--tail=-1",
-            "--prefix",
-        ][..],
-    ] {
-        search.text(&question.join(" "), &say(&mut stage.kubectl(question)).unwrap());
+/// PINs and values are in Secrets and on tokens, and nowhere else that can be read.
+pub fn holds_nowhere(stage: &Stage<'_>, canaries: &[&Canary]) {
+    let mut search = Search::for_canaries(canaries.iter().copied());
+    let kinds = "configmaps,pods,deployments,daemonsets,hsmpools,hsmdevices,hsmsecrets,events";
+    for namespace in [TOKENS, SHOP, NAME] {
+        let question = ["--namespace", namespace, "get", kinds, "--output=yaml"];
+        let said = say(&mut stage.arena.kubectl(&question)).unwrap();
+        search.text(&format!("what {namespace} has"), &said);
     }
+    for (namespace, component) in [(TOKENS, "hsm-agent"), (TOKENS, "discovery"), (NAME, "manager")] {
+        let selector = format!("--selector=app.kubernetes.io/component={component}");
+        let logs = [
+            "--namespace",
+            namespace,
+            "logs",
+            &selector,
+            "--tail=-1",
+            "--prefix",
+        ];
+        let said = say(&mut stage.arena.kubectl(&logs)).unwrap();
+        assert!(!said.is_empty(), "{component} logs nothing");
+        search.text(&format!("the log of {component}"), &said);
+    }
+    // Paths of requests are in it too, and with them what is run in pods.
+    let audit = fs::read(stage.cluster.control_plane().audit_log()).unwrap();
+    search.bytes("the audit log", &audit);
     search.assert_clean();
 }
 

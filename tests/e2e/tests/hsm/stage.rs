@@ -24,7 +24,7 @@ pub struct Stage<'a> {
 }
 
 /// A pod that stays.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
     pub uid: String,
@@ -96,6 +96,12 @@ impl Stage<'_> {
     /// The pod of an agent.
     pub fn pod(&self, agent: &str) -> Option<Pod> {
         self.pods(&format!("app={agent}")).into_iter().next()
+    }
+
+    /// A pod of another namespace.
+    pub fn pod_in(&self, namespace: &str, name: &str) -> Pod {
+        let pod = ["--namespace", namespace, "get", "pod", name];
+        Pod::of(&self.arena.read(&pod).unwrap())
     }
 
     /// The pods of discovery for an HSMDevice.
@@ -212,6 +218,7 @@ impl Stage<'_> {
             &["get", "pods,hsmpools,daemonsets,deployments", "--output=wide"][..],
             &["get", "hsmpools,configmaps", "--output=yaml"][..],
             &["get", "events", "--sort-by=.lastTimestamp"][..],
+            &["get", "hsmsecrets", "--all-namespaces", "--output=yaml"][..],
             &[
                 "logs",
                 "--selector=app.kubernetes.io/component=hsm-agent",
