@@ -126,8 +126,10 @@ async fn an_agent_follows_its_credentials_and_its_spec_without_a_restart() -> Re
         .says(AGENT, "Degraded", "True", "the platform refuses the credentials")
         .await?;
     stage.credentials("client-1", &private).await?;
-    let good = stage.says(AGENT, "Available", "True", "AgentRunning").await?;
+    stage.says(AGENT, "Available", "True", "AgentRunning").await?;
     stage.equal("credentials that were mended").await?;
+    // It is available before its first snapshot is accepted.
+    let good = stage.says(AGENT, "Syncing", "True", "SyncActive").await?;
     let status = good.status.unwrap();
     assert_eq!(
         status.cluster_uid.as_deref(),
