@@ -33,3 +33,33 @@ impl Operator {
         self.names.contains(&parent.name) && namespace.is_none_or(|name| name == self.namespace)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parent_has_to_be_this_installation_in_its_namespace() {
+        let us = |requires_ref| Operator {
+            names: ["us".to_owned(), "manager".to_owned()].into(),
+            namespace: "home".to_owned(),
+            requires_ref,
+        };
+        let parent = |name: &str, namespace: Option<&str>| -> ParentRef {
+            let parent = serde_json::json!({ "name": name, "namespace": namespace });
+            serde_json::from_value(parent).unwrap()
+        };
+        for (parent, served) in [
+            (parent("us", None), true),
+            (parent("manager", Some("home")), true),
+            (parent("us", Some("")), true),
+            (parent("us", Some("elsewhere")), false),
+            (parent("them", Some("home")), false),
+        ] {
+            assert_eq!(us(false).serves(Some(&parent)), served, "{parent:?}");
+            assert_eq!(us(true).serves(Some(&parent)), served, "{parent:?}");
+        }
+        assert!(us(false).serves(None));
+        assert!(!us(true).serves(None));
+    }
+}

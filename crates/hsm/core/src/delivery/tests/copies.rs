@@ -112,6 +112,30 @@ fn one_copy_serves_while_the_other_token_is_away() {
 }
 
 #[test]
+fn new_token_with_the_delivered_content_is_no_conflict_with_an_older_copy() {
+    let mut stage = delivered();
+    stage.data = data(&[("password", "edited")]);
+    stage.situation.tokens = vec![held("pico/a", "edited", 4), away("pico/b")];
+    stage.settle();
+    stage.situation.tokens = vec![away("pico/b"), held("pico/c", "edited", 1)];
+    stage.settle();
+    assert_eq!(stage.sync_status(), "InSync");
+    assert_eq!(stage.situation.status.sync_conflict, None);
+}
+
+#[test]
+fn damaged_copy_beside_a_readable_one_is_degraded() {
+    let damaged = CopyState::Damaged("two objects have one label".to_owned());
+    let mut stage = two(held("pico/a", "s3cr3t", 3), token("pico/b", damaged));
+    stage.settle();
+    assert_eq!(stage.sync_status(), "InSync");
+    assert_eq!(
+        stage.condition("Degraded"),
+        ("True".into(), "TokenUnreachable".into())
+    );
+}
+
+#[test]
 fn edit_that_could_not_be_written_is_still_an_edit() {
     let mut stage = delivered();
     stage.data = data(&[("password", "edited")]);

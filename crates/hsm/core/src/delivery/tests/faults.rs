@@ -103,6 +103,29 @@ fn data_that_does_not_suit_the_type_is_not_written() {
 }
 
 #[test]
+fn secret_that_is_too_large_is_not_written() {
+    let mut stage = Stage::new();
+    stage.hold(&[("password", &"x".repeat((1 << 20) + 1))], 1);
+    stage.settle();
+    assert_eq!(
+        stage.error(),
+        "the values have 1048577 bytes together; a Secret takes at most 1048576"
+    );
+    assert!(matches!(stage.situation.live, LiveSecret::Absent));
+}
+
+#[test]
+fn immutable_secret_stays_in_sync_until_its_content_changes() {
+    let mut stage = Stage::new();
+    stage.settle();
+    stage.edit(|_, content| content.immutable = true);
+    assert_eq!(stage.settle(), [""; 0]);
+    stage.hold(&[("password", "second")], 2);
+    stage.settle();
+    assert_eq!(stage.condition("Synced"), ("False".into(), "SecretFixed".into()));
+}
+
+#[test]
 fn type_that_kubernetes_cannot_change_is_told() {
     let mut stage = Stage::new();
     stage.settle();
