@@ -169,7 +169,7 @@ async fn w07_without_auto_sync_nobody_looks_at_the_token() -> Result<()> {
         owned(&PAIRS)
     );
     assert!(!all.get("db").await?.spec.auto_sync);
-    // A Secret that somebody has deleted is made again, from what the token has now.
+    // A person deletes the Secret: the manager makes it again, with the content that the token has now.
     stage
         .secrets()
         .delete("db-credentials", &Default::default())

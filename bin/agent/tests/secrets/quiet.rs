@@ -97,9 +97,10 @@ async fn w37_two_hundred_secrets_at_rest_cost_one_call_per_agent_and_no_write() 
     // Each is looked at once more, and each agent is asked: what the last write has brought about is over.
     let before = lists(&stage)?;
     looks.more(2 * MANY).await?;
-    let before = more_lists(&stage, &before, 1).await?;
+    more_lists(&stage, &before, 1).await?;
 
-    let (mark, begun) = (Mark::now(stage.sandbox.plane()).await?, Instant::now());
+    let mark = Mark::now(stage.sandbox.plane()).await?;
+    let (begun, before) = (Instant::now(), lists(&stage)?);
     looks.more(2 * MANY).await?;
     let after = more_lists(&stage, &before, 2).await?;
     let intervals = begun.elapsed().as_secs_f64() / BETWEEN_LISTS.as_secs_f64();

@@ -216,7 +216,7 @@ async fn edit_is_delivered_while_another_token_is_away() -> Result<()> {
     assert!(told.contains("soft/a cannot be asked"), "{told}");
     assert_eq!(status.secret_checksum, Some(checksum(&EDITED)));
     assert_untouched(&stage, &version).await?;
-    // Nor is what somebody writes there now: the token has not had what was delivered.
+    // An edit on that token is not delivered either: the token never had the delivered content.
     stage.tokens[1].write("shop/db", &OTHER)?;
     stage
         .status("db", |status| {

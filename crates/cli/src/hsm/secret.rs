@@ -14,7 +14,7 @@ mod transport;
 use anyhow::{Context, Result};
 use futures::future::join_all;
 use trustplane_api::hsm::secrets_tool::ErrorKind;
-use trustplane_hsm_core::path::SecretPath;
+use trustplane_hsm_core::path::{KeyName, SecretPath};
 
 use crate::cluster::ClusterArgs;
 use plan::{CopyState, TokenView};
@@ -100,4 +100,9 @@ fn state(answer: Result<Answer, Problem>) -> CopyState {
 /// Reads the path that a person has given.
 fn path(name: &str) -> Result<SecretPath> {
     SecretPath::parse(name).with_context(|| format!("NAME {name:?}"))
+}
+
+/// Parses the key that `--key` names.
+fn named_key(key: Option<&str>) -> Result<Option<KeyName>> {
+    key.map(KeyName::parse).transpose().context("--key")
 }

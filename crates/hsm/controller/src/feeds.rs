@@ -27,7 +27,7 @@ pub(crate) struct Queues {
     pub agents: Queue<ObjectRef>,
 }
 
-/// Everything that makes the controllers of tokens look; and what tells of HSMDevices to the one of HSMSecrets.
+/// The feeds of the controllers of tokens, and the subscription to HSMDevices for the controller of HSMSecrets.
 pub(crate) fn feeds(
     world: &World,
     news: News,

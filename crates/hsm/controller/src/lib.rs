@@ -96,7 +96,7 @@ pub fn kinds() -> Vec<CustomResourceDefinition> {
 }
 
 /// What the controllers do in the namespaces of HSMDevices and in those of HSMSecrets, and with the CA and the claims of locations in
-/// our own. What agents may do has to be among it: nobody can grant what they have not.
+/// our own. The rights of agents are among these rights: Kubernetes lets an account grant only the rights that it has.
 pub fn rights() -> Rights {
     // `get` tells whose object it is that has a name of ours.
     let made = &[WATCH, &["create", "patch", "delete"]].concat();

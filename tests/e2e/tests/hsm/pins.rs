@@ -27,7 +27,7 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Makes them. While nobody writes to the token: a copy has the secrets of that time.
+    /// Makes the copies. No program writes to the token meanwhile: a copy has the secrets of that time.
     pub fn of_a_token(node: &Node) -> Self {
         let locked = Control {
             pin_tries: Some(PinTries::Locked),

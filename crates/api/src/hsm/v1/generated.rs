@@ -263,7 +263,7 @@ pub struct ListSecretsRequest {
     /// A revision that the client has seen. If it is still the same, the answer says so and lists nothing.
     #[prost(string, tag = "19")]
     pub unless_revision: ::prost::alloc::string::String,
-    /// How old the list may be, in seconds. The agent reads an older one anew from the token before it answers. Without this, any age.
+    /// How old the list may be, in seconds. If the list is older, the agent reads the token again before it answers. Without this, any age.
     #[prost(uint32, optional, tag = "20")]
     pub max_age_seconds: ::core::option::Option<u32>,
 }

@@ -16,7 +16,7 @@ use super::plan::{self, Content, Plan};
 use super::sources::Sources;
 use super::tokens::TokenArgs;
 use super::transport::{Answer, Request, Transport};
-use super::{MISUNDERSTOOD, Problem, Tokens, path};
+use super::{MISUNDERSTOOD, Problem, Tokens, named_key, path};
 use crate::cluster::ClusterArgs;
 use crate::output::{self, ReportFormat};
 use report::{Outcome, Report};
@@ -151,12 +151,7 @@ impl WriteArgs {
 /// Runs `delete`.
 pub async fn delete(args: &DeleteArgs, cluster: &ClusterArgs, out: &mut impl Write) -> Result<ExitCode> {
     let path = path(&args.target.name)?;
-    let key = args
-        .key
-        .as_deref()
-        .map(KeyName::parse)
-        .transpose()
-        .context("--key")?;
+    let key = named_key(args.key.as_deref())?;
     let tokens = Tokens::find(cluster, &args.target.tokens).await?;
     let views = tokens.views(&path, false).await;
     let named = key.as_ref().map(KeyName::as_str);

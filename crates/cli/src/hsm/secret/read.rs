@@ -14,7 +14,7 @@ use trustplane_hsm_core::path::{KeyName, SecretPath};
 
 use super::plan::{self, Copy, CopyState, TokenView};
 use super::tokens::TokenArgs;
-use super::{Tokens, path};
+use super::{Tokens, named_key, path};
 use crate::cluster::ClusterArgs;
 use crate::output;
 
@@ -81,12 +81,7 @@ struct Holder<'a> {
 /// Runs `get`.
 pub async fn get(args: &GetArgs, cluster: &ClusterArgs, out: &mut impl Write) -> Result<ExitCode> {
     let path = path(&args.name)?;
-    let key = args
-        .key
-        .as_deref()
-        .map(KeyName::parse)
-        .transpose()
-        .context("--key")?;
+    let key = named_key(args.key.as_deref())?;
     if args.output == SecretFormat::Raw && key.is_none() {
         bail!("-o raw prints the bytes of one value: name its key with --key")
     }

@@ -72,7 +72,7 @@ impl Worker {
         let mut secret = written.secret.clone();
         secret["data"] = data;
         secret["metadata"]["ownerReferences"][0]["uid"] = uid.as_str().into();
-        // As for the capability: only one that is not there is made.
+        // Like the capability: the write creates the Secret, and fails if the Secret exists.
         secret["metadata"]["resourceVersion"] = "1".into();
         let place = self.place::<Secret>(&name);
         self.apply(&place, &secret).await?;

@@ -11,7 +11,7 @@ fn view(name: &str, state: CopyState) -> TokenView {
     }
 }
 
-/// A token whose secret has one value that is text and one that is not.
+/// A token whose secret has a value of text and a value of other bytes.
 fn holder(name: &str, version: u64) -> TokenView {
     let mut secret = copy(version, "password", "hunter2");
     secret.sizes.insert("seed".to_owned(), 3);
