@@ -95,6 +95,16 @@ impl Rights {
     }
 }
 
+/// A ClusterRole for others than the manager: for people, or for a program that a capability runs. The chart makes it, so that the manager
+/// needs no right to make roles: it may `bind` those of its programs, by their names.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShippedRole {
+    /// Its name in the cluster.
+    pub name: String,
+    /// What it permits.
+    pub rules: Vec<PolicyRule>,
+}
+
 /// What a rule says that these rights do not grant: `verb group/resource` for each, in order.
 pub(crate) fn lacking(wanted: &PolicyRule, granted: &[PolicyRule]) -> BTreeSet<String> {
     let names = wanted.resource_names.as_deref().unwrap_or_default();

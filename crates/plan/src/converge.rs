@@ -1,5 +1,7 @@
 //! Compares a wish with what is there, and says which write, if any, brings them together.
 
+use serde_json::Value;
+
 use crate::{Apply, Conflicts, Expect, FINGERPRINT, Fingerprinter, Manifest, Meta};
 
 /// The label by which objects of ours are known.
@@ -106,6 +108,45 @@ pub fn converge(
     })
 }
 
+/// Compares fields that we keep on an object of somebody else with the live object.
+///
+/// `current` is the live object, as far as the wish has fields. An item of a list counts as present if one item of the live list has all
+/// its fields.
+///
+/// **Guarantees.** Nothing but the fields of the wish is written, and only to the object and the version that was seen. No mark and no
+/// fingerprint is put on the object: it stays that of its author.
+///
+/// **Caveats.** A field that an earlier wish had and this one has not is given up with the next write; it stays until then.
+pub fn converge_fields(wish: Manifest, live: &Meta, current: &Value) -> Convergence {
+    if live.is_terminating() {
+        return Convergence::Terminating;
+    }
+    if has_all(current, &wish.wish()) {
+        return Convergence::Settled;
+    }
+    Convergence::Write(Apply {
+        manifest: wish,
+        expect: Expect::Seen {
+            uid: live.uid.clone(),
+            resource_version: live.resource_version.clone(),
+        },
+        conflicts: Conflicts::Force,
+    })
+}
+
+fn has_all(current: &Value, wish: &Value) -> bool {
+    match wish {
+        Value::Object(fields) => fields
+            .iter()
+            .all(|(name, wish)| current.get(name).is_some_and(|current| has_all(current, wish))),
+        Value::Array(items) => items.iter().all(|wish| {
+            let current = current.as_array().into_iter().flatten();
+            current.into_iter().any(|current| has_all(current, wish))
+        }),
+        wish => current == wish,
+    }
+}
+
 fn holder(live: &Meta) -> Option<String> {
     live.labels
         .get("app.kubernetes.io/managed-by")
@@ -123,8 +164,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Keep;
     use crate::kinds::CONFIG_MAP;
+    use crate::{Keep, Owner};
 
     fn ownership() -> Ownership {
         Ownership {
@@ -223,6 +264,34 @@ mod tests {
             panic!("expected a write")
         };
         assert_eq!(apply.manifest.body()["metadata"]["labels"]["managed-by"], "us");
+    }
+
+    #[test]
+    fn fields_of_an_object_of_others_are_written_only_when_they_differ() {
+        let live = after(converge(wish("a"), None, &ownership(), &fingerprinter()));
+        let current = json!({"data": {"k": "a", "other": "x"}, "metadata": {"ownerReferences": [
+            {"uid": "1", "name": "n", "controller": true}, {"uid": "2"},
+        ]}});
+        let owner = |controller| Owner {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            name: "n".into(),
+            uid: "1".into(),
+            controller,
+            block_owner_deletion: false,
+        };
+        let mut current_owner = current.clone();
+        current_owner["metadata"]["ownerReferences"][0] = owner(true).to_json();
+        let settled = converge_fields(wish("a").owner(owner(true)), &live, &current_owner);
+        assert_eq!(settled, Convergence::Settled);
+        for wish in [wish("b"), wish("a").owner(owner(false))] {
+            let Convergence::Write(apply) = converge_fields(wish, &live, &current_owner) else {
+                panic!("expected a write")
+            };
+            assert_eq!(apply.conflicts, Conflicts::Force);
+            let body = apply.manifest.body();
+            assert!(body["metadata"]["labels"].is_null() && body["metadata"]["annotations"].is_null());
+        }
     }
 
     #[test]

@@ -67,6 +67,18 @@ pub const NETWORK_POLICY: Kind = Kind::new(
     Scope::Namespaced,
 );
 
+/// PodDisruptionBudgets.
+pub const POD_DISRUPTION_BUDGET: Kind = Kind::new(
+    "policy",
+    "v1",
+    "PodDisruptionBudget",
+    "poddisruptionbudgets",
+    Scope::Namespaced,
+);
+
+/// CSIDrivers.
+pub const CSI_DRIVER: Kind = Kind::new("storage.k8s.io", "v1", "CSIDriver", "csidrivers", Scope::Cluster);
+
 /// ClusterRoles.
 pub const CLUSTER_ROLE: Kind = Kind::new(
     "rbac.authorization.k8s.io",

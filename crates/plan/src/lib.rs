@@ -38,7 +38,7 @@ mod value;
 
 pub use class::{Class, Classified};
 pub use condition::{Condition, ConditionStatus, Conditions};
-pub use converge::{Convergence, Mark, Ownership, converge};
+pub use converge::{Convergence, Mark, Ownership, converge, converge_fields};
 pub use deadline::Deadline;
 pub use fields::FieldSet;
 pub use fingerprint::Fingerprinter;

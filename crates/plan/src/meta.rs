@@ -23,6 +23,9 @@ pub struct Owner {
     /// Whether it is the one controller of the object.
     #[serde(default)]
     pub controller: bool,
+    /// Whether a foreground deletion of the owner waits for the object.
+    #[serde(default)]
+    pub block_owner_deletion: bool,
 }
 
 impl Owner {
@@ -40,16 +43,30 @@ impl Owner {
             name: owner.object.name().to_owned(),
             uid: owner.uid.to_string(),
             controller: true,
+            block_owner_deletion: false,
         })
     }
 
-    pub(crate) fn to_json(&self) -> Value {
-        json!({
+    /// Makes a foreground deletion of the owner wait for the child.
+    ///
+    /// **Caveats.** Where the API server enforces permissions on owner references, the writer needs the right to `update` the
+    /// finalizers of the owner.
+    #[must_use]
+    pub fn blocking(mut self) -> Self {
+        self.block_owner_deletion = true;
+        self
+    }
+
+    /// The reference as it stands in `metadata.ownerReferences`.
+    pub fn to_json(&self) -> Value {
+        let mut reference = json!({
             "apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid,
-            // Without `blockOwnerDeletion`: to set it takes the right to the finalizers of the owner where the API server enforces
-            // that, and nobody here waits for children.
             "controller": self.controller,
-        })
+        });
+        if self.block_owner_deletion {
+            reference["blockOwnerDeletion"] = true.into();
+        }
+        reference
     }
 }
 

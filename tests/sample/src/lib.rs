@@ -38,6 +38,7 @@ pub fn capability() -> Capability {
         policies: Vec::new,
         at_home: false,
         opt_in: false,
+        roles: Vec::new,
         lease_before: None,
         secrets: Some(SecretIdentity::new(decide::mark)),
         start: Arc::new(|context| Box::pin(assembly::start(context))),

@@ -48,6 +48,7 @@ pub fn files(description: &Description) -> Result<Tree> {
             "policies": add_policies(&mut tree, &directory, name, &capability.policies)?,
             "webhooks": capability.webhooks,
             "secrets": capability.secrets,
+            "roles": capability.roles,
             "atHome": capability.at_home,
             "optIn": capability.opt_in,
         }));

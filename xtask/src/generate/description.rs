@@ -48,6 +48,17 @@ pub struct Capability {
     /// How its Secrets are known, if it writes any.
     #[serde(default)]
     pub secrets: Option<Value>,
+    /// The ClusterRoles for people and for the programs that it runs.
+    #[serde(default)]
+    pub roles: Vec<Role>,
+}
+
+/// A ClusterRole that the chart makes.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    pub name: String,
+    pub rules: Vec<Rule>,
 }
 
 /// A part of a capability.
@@ -128,14 +139,18 @@ impl Description {
 
     /// Refuses what must never reach a cluster: a right that nobody can review.
     fn check(&self) -> Result<()> {
-        self.process.rights.check("the process")?;
+        self.process.rights.check("the process", &[])?;
         for capability in &self.capabilities {
             let name = &capability.name;
             ensure!(
                 is_label(name),
                 "capability {name:?}: the name must fit into a label and a DNS name"
             );
-            capability.rights.check(&format!("capability {name}"))?;
+            for role in &capability.roles {
+                check(&role.rules, &format!("role {}", role.name), &[])?;
+            }
+            let roles: Vec<&str> = capability.roles.iter().map(|role| &*role.name).collect();
+            capability.rights.check(&format!("capability {name}"), &roles)?;
             for part in &capability.parts {
                 let part_name = &part.name;
                 ensure!(
@@ -143,7 +158,7 @@ impl Description {
                     "part {part_name:?} of capability {name}: the name must fit into a label"
                 );
                 part.rights
-                    .check(&format!("part {part_name} of capability {name}"))?;
+                    .check(&format!("part {part_name} of capability {name}"), &roles)?;
             }
         }
         Ok(())
@@ -151,7 +166,8 @@ impl Description {
 }
 
 impl Rights {
-    fn check(&self, whose: &str) -> Result<()> {
+    /// Refuses rules that nobody can review. `roles` are those that the capability brings, and may bind by their names.
+    fn check(&self, whose: &str, roles: &[&str]) -> Result<()> {
         let places = [
             &self.cluster,
             &self.everywhere,
@@ -160,25 +176,43 @@ impl Rights {
             &self.home,
             &self.default,
         ];
-        for rule in places.into_iter().flatten() {
-            let lists = [
-                &rule.api_groups,
-                &rule.resources,
-                &rule.verbs,
-                &rule.resource_names,
-            ];
-            if let Some(wild) = lists.into_iter().flatten().find(|entry| entry.contains('*')) {
-                bail!("the rights of {whose} hold the wildcard {wild:?}: name what is needed");
-            }
-            if let Some(verb) = rule
-                .verbs
-                .iter()
-                .find(|verb| ["escalate", "bind", "impersonate"].contains(&verb.as_str()))
-            {
-                bail!("the rights of {whose} hold {verb:?}, which leads to every other right");
-            }
+        places
+            .into_iter()
+            .try_for_each(|rules| check(rules, whose, roles))
+    }
+}
+
+fn check(rules: &[Rule], whose: &str, roles: &[&str]) -> Result<()> {
+    for rule in rules {
+        let lists = [
+            &rule.api_groups,
+            &rule.resources,
+            &rule.verbs,
+            &rule.resource_names,
+        ];
+        if let Some(wild) = lists.into_iter().flatten().find(|entry| entry.contains('*')) {
+            bail!("the rights of {whose} hold the wildcard {wild:?}: name what is needed");
         }
-        Ok(())
+        if let Some(verb) = rule.verbs.iter().find(|verb| !rule.is_narrow(verb, roles)) {
+            bail!("the rights of {whose} hold {verb:?}, which leads to every other right");
+        }
+    }
+    Ok(())
+}
+
+impl Rule {
+    /// Whether a verb leads to no more than the rule says: to bind a role gives its rights, which may be those of reviewed roles alone.
+    fn is_narrow(&self, verb: &str, roles: &[&str]) -> bool {
+        match verb {
+            "escalate" | "impersonate" => false,
+            "bind" => {
+                let named = &self.resource_names;
+                self.resources == ["clusterroles"]
+                    && !named.is_empty()
+                    && named.iter().all(|name| roles.contains(&name.as_str()))
+            }
+            _ => true,
+        }
     }
 }
 
@@ -226,6 +260,48 @@ mod tests {
         );
         assert!(refused(&["get"], &["pods/*"]).contains("wildcard"));
         assert!(refused(&["escalate"], &["roles"]).contains("every other right"));
+        assert!(refused(&["bind"], &["clusterroles"]).contains("every other right"));
+    }
+
+    #[test]
+    fn only_roles_that_the_capability_brings_may_be_bound() {
+        let told = |resource: &str, names: &[&str]| {
+            json!({
+                "version": "1.2.3",
+                "process": {"rights": {}},
+                "capabilities": [{
+                    "name": "sample", "about": "", "crds": [], "webhooks": [],
+                    "rights": {"cluster": [{
+                        "apiGroups": ["rbac.authorization.k8s.io"], "resources": [resource], "resourceNames": names, "verbs": ["bind"],
+                    }]},
+                    "roles": [{"name": "sample-program", "rules": [
+                        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+                    ]}],
+                }],
+            })
+            .to_string()
+        };
+        assert!(Description::parse(&told("clusterroles", &["sample-program"])).is_ok());
+        for (resource, names) in [
+            ("clusterroles", &[][..]),
+            ("clusterroles", &["sample-program", "cluster-admin"]),
+            ("roles", &["sample-program"]),
+        ] {
+            let refused = Description::parse(&told(resource, names))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                refused.contains("\"bind\", which leads to every other right"),
+                "{refused}"
+            );
+        }
+        let wide = told("clusterroles", &["sample-program"]).replace("\"pods\"", "\"*\"");
+        assert!(
+            Description::parse(&wide)
+                .unwrap_err()
+                .to_string()
+                .contains("role sample-program")
+        );
     }
 
     #[test]

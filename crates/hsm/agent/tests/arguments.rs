@@ -46,6 +46,7 @@ fn arguments(spec: Value, token: Value) -> Vec<String> {
         name: "pico".to_owned(),
         uid: "u".to_owned(),
         controller: true,
+        block_owner_deletion: false,
     };
     let made = agents(&device, &[pool]);
     let agent = made.values().next().unwrap();

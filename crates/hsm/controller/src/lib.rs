@@ -69,6 +69,7 @@ pub fn capability(arguments: HsmArgs) -> Capability {
         tenants: arguments.tenants(),
         rights,
         parts: Vec::new(),
+        roles: Vec::new,
         lease_before: Some("64b68d60.j5t.io"),
         secrets: Some(SecretIdentity {
             inherits: Some(Inherited {

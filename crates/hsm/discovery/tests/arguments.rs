@@ -42,6 +42,7 @@ fn told(device: &Device) -> Result<Arguments, String> {
         name: "pico".to_owned(),
         uid: "u".to_owned(),
         controller: true,
+        block_owner_deletion: false,
     };
     let made = manifest(device, owner, &rules, Duration::from_secs(90), false).unwrap();
     let container = &made.body()["spec"]["template"]["spec"]["containers"][0];

@@ -65,6 +65,7 @@ pub fn capability(arguments: InventoryArgs) -> Capability {
         tenants: Vec::new(),
         rights: own_rights,
         parts: parts(),
+        roles: Vec::new,
         lease_before: Some("obsyk-operator.obsyk.io"),
         secrets: None,
         webhooks: Vec::new,

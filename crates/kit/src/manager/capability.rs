@@ -7,7 +7,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use serde_json::{Value, json};
 
 use super::{Context, SecretIdentity, process_rights, webhooks};
-use crate::{admission::Webhook, rights::Rights};
+use crate::{
+    admission::Webhook,
+    rights::{Rights, ShippedRole},
+};
 
 /// What a capability may fail with when it starts.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
@@ -37,6 +40,8 @@ pub struct Capability {
     pub rights: fn() -> Rights,
     /// What it can do besides: each part by itself can be off, or lack its kinds or rights.
     pub parts: Vec<Part>,
+    /// The ClusterRoles for people and for the programs that it runs.
+    pub roles: fn() -> Vec<ShippedRole>,
     /// The Lease of the system whose place it takes, if that has one.
     pub lease_before: Option<&'static str>,
     /// How its Secrets are known, if it writes any. The chart has the API server keep its identity from all others.
@@ -143,6 +148,7 @@ pub fn describe(version: &str, known: &[Capability]) -> Value {
             "about": capability.about,
             "rights": (capability.rights)().and(capability.webhook_rights(PROCESS)),
             "parts": capability.parts.iter().map(Part::describe).collect::<Vec<_>>(),
+            "roles": (capability.roles)(),
             "crds": (capability.crds)(),
             "policies": (capability.policies)(),
             "atHome": capability.at_home,

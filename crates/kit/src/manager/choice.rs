@@ -96,6 +96,7 @@ mod tests {
             policies: Vec::new,
             at_home: false,
             opt_in: false,
+            roles: Vec::new,
             lease_before: None,
             secrets: None,
             webhooks: Vec::new,

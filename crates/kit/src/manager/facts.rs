@@ -162,6 +162,7 @@ mod tests {
             tenants: Vec::new(),
             rights: || rights(Place::Served, "list"),
             parts: vec![Part::new("deletion", "", || rights(Place::Served, "delete"))],
+            roles: Vec::new,
             lease_before: None,
             secrets: None,
             webhooks: Vec::new,

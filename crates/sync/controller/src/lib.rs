@@ -58,6 +58,7 @@ pub fn capability(arguments: SyncArgs) -> Capability {
         tenants: Vec::new(),
         rights: own_rights,
         parts: parts(),
+        roles: Vec::new,
         lease_before: Some("jasm.codnod.io"),
         secrets: Some(SecretIdentity::new(|| mark("jasm"))),
         webhooks: Vec::new,

@@ -215,6 +215,7 @@ fn the_devices_of_a_pool_are_its_list_then_its_reference_then_its_owner() {
         name: "owner".to_owned(),
         uid: "u".to_owned(),
         controller: true,
+        block_owner_deletion: false,
     };
     let owners = [
         owner("v1", "HSMDevice"),
