@@ -5,7 +5,8 @@
 //! other, and [`crate::site::down`] finds everything again: it ends the kubelets, the pods by their groups, the control
 //! plane, the containerds with their shims, and with the last of them the kernel takes away mounts, bridge and filter.
 //!
-//! Images come from archives ([`crate::image_archive`]); nothing is pulled. One kube-proxy speaks for all nodes, so a
+//! Images come from archives ([`crate::image_archive`]); nothing is pulled. Those of SPIRE are made and loaded on demand
+//! ([`spire`]). The kubelet of a node that is alone also answers at 127.0.0.1, as SPIRE's agent expects. One kube-proxy speaks for all nodes, so a
 //! Service with a `Local` traffic policy sees only the first as local. It needs root.
 //!
 //! ```no_run
@@ -26,6 +27,8 @@ mod images;
 mod member;
 mod network;
 mod settings;
+pub mod spire;
+mod volume;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -45,6 +48,7 @@ use crate::tools::{Tool, Toolchain};
 pub use images::PROBE as PROBE_IMAGE;
 pub use member::Node;
 use network::Network;
+pub use volume::Claim;
 
 /// How long a kubelet may take to end.
 const KUBELET_GRACE: Duration = Duration::from_secs(10);
@@ -68,7 +72,9 @@ impl Count {
             Self::One => 1,
             Self::Two => 2,
         };
-        (1..=last).map(|number| Node::new(cluster_dir, number)).collect()
+        (1..=last)
+            .map(|number| Node::new(cluster_dir, number, self == Self::One))
+            .collect()
     }
 }
 

@@ -187,6 +187,9 @@ pub fn down_orphans(cache: &Cache) -> Result<Vec<ClusterName>> {
         if orphaned(&site)? {
             locked.remove()?;
             ended.push(site.name.clone());
+        } else if site.state()?.is_none() {
+            // Someone else has ended it: what is left is the file of our lock.
+            locked.remove()?;
         }
     }
     Ok(ended)

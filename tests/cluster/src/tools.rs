@@ -2,7 +2,7 @@
 //!
 //! The pins are what lies under `xtask/tools`, Go modules, Python requirements and a cargo workspace, and the table of
 //! crates, compiled in; no other place names a version. The console of the hub is built from its folder of the work tree, whose lock
-//! file has the pins. Two runs at once wait for each other, and an interrupted build leaves nothing that looks finished.
+//! file has the pins; so is the stand-in for the CSI driver of SPIFFE, from `tests/cluster/csi`. Two runs at once wait for each other, and an interrupted build leaves nothing that looks finished.
 
 mod cargo;
 pub mod console;
@@ -48,6 +48,12 @@ pub enum Tool {
     ConsolePackages,
     /// The console of the hub: `dist`, which browsers load.
     Console,
+    /// `csi-stand-in`, our own: it takes the place of `spiffe-csi-driver` and `csi-node-driver-registrar`.
+    CsiStandIn,
+    /// `spire-controller-manager`.
+    SpireControllerManager,
+    /// `spire-server`, `spire-agent` and `oidc-discovery-provider`.
+    Spire,
 }
 
 enum Recipe {
@@ -61,7 +67,7 @@ enum Recipe {
 
 impl Tool {
     /// All of them, in the order in which a cold run needs them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Etcd,
         Self::Kubernetes,
         Self::CoreDns,
@@ -73,6 +79,9 @@ impl Tool {
         Self::Deny,
         Self::ConsolePackages,
         Self::Console,
+        Self::CsiStandIn,
+        Self::SpireControllerManager,
+        Self::Spire,
     ];
 
     /// What a control plane without nodes needs.
@@ -95,6 +104,9 @@ impl Tool {
             Self::Deny => "cargo-deny",
             Self::ConsolePackages => "console-packages",
             Self::Console => "console",
+            Self::CsiStandIn => "csi-stand-in",
+            Self::SpireControllerManager => "spire-controller-manager",
+            Self::Spire => "spire",
         }
     }
 
@@ -123,6 +135,9 @@ impl Tool {
             Self::Deny => Recipe::Cargo(cargo::DENY),
             Self::ConsolePackages => Recipe::Packages(npm::CONSOLE_PACKAGES),
             Self::Console => Recipe::Npm(npm::CONSOLE),
+            Self::CsiStandIn => Recipe::Go(go::CSI_STAND_IN),
+            Self::SpireControllerManager => Recipe::Go(go::SPIRE_CONTROLLER_MANAGER),
+            Self::Spire => Recipe::Go(go::SPIRE),
         }
     }
 

@@ -34,14 +34,20 @@ pub(super) fn archives(cache: &Cache) -> Result<Archives> {
 /// changes with all that the binary is made of.
 fn archive(cache: &Cache, tool: Tool, binary: &str, reference: &str) -> Result<PathBuf> {
     let built = Toolchain::new(cache).ensure(tool)?;
-    let directory = cache.root().join("images");
-    fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+    let directory = directory(cache)?;
     let name = built.file_name().context("a tool has a directory")?;
     let archive = directory.join(Path::new(name).with_extension("tar"));
     if !archive.exists() {
         image_archive::write(&spec(&built.join(binary), binary, reference), &archive)?;
     }
     Ok(archive)
+}
+
+/// Where archives are kept.
+pub(super) fn directory(cache: &Cache) -> Result<PathBuf> {
+    let directory = cache.root().join("images");
+    fs::create_dir_all(&directory).with_context(|| format!("create {}", directory.display()))?;
+    Ok(directory)
 }
 
 fn spec(source: &Path, binary: &str, reference: &str) -> ImageSpec {

@@ -43,13 +43,16 @@ const LOG_LINES: usize = 25;
 #[derive(Debug, Clone)]
 pub struct Node {
     number: u8,
+    /// Whether it is the only one of its cluster.
+    alone: bool,
     cluster_dir: PathBuf,
 }
 
 impl Node {
-    pub(super) fn new(cluster_dir: &Path, number: u8) -> Self {
+    pub(super) fn new(cluster_dir: &Path, number: u8, alone: bool) -> Self {
         Self {
             number,
+            alone,
             cluster_dir: cluster_dir.to_owned(),
         }
     }
@@ -201,12 +204,14 @@ impl Node {
         let name = self.name();
         let authority = Authority::open(&plane.pki(), "ca")?;
         let client = authority.client(&name, &format!("system:node:{name}"), Some("system:nodes"))?;
-        let names = [name.clone(), self.address().to_string()];
+        let mut names = vec![name.clone(), self.address().to_string()];
+        names.extend(self.alone.then(|| Ipv4Addr::LOCALHOST.to_string()));
         let server = authority.server(&format!("{name}-serving"), &name, &names)?;
         let path = self.directory().join("kubelet.kubeconfig");
         kubeconfig::write(&path, plane.name().as_str(), &plane.url(), &plane.ca(), &client)?;
         let configuration = settings::Kubelet {
             address: self.address(),
+            alone: self.alone,
             control_group: &format!("/{group}/{name}"),
             authority: &plane.ca(),
             certificate: &server.certificate,

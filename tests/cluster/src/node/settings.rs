@@ -74,6 +74,8 @@ pub(super) fn pod_network(node: u8) -> Value {
 /// What kubelet is told of its node.
 pub(super) struct Kubelet<'a> {
     pub(super) address: Ipv4Addr,
+    /// Whether no other node shares the network namespace.
+    pub(super) alone: bool,
     pub(super) control_group: &'a str,
     pub(super) authority: &'a Path,
     pub(super) certificate: &'a Path,
@@ -84,11 +86,17 @@ pub(super) struct Kubelet<'a> {
 impl Kubelet<'_> {
     /// kubelet's configuration.
     pub(super) fn configuration(&self) -> Value {
+        // The nodes share one network namespace, and each has an address: so all have the usual ports. One that is alone also
+        // answers at 127.0.0.1, where programs in the host network look for it (SPIRE's agent does).
+        let address = if self.alone {
+            Ipv4Addr::UNSPECIFIED
+        } else {
+            self.address
+        };
         json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            // The nodes share one network namespace, and each has an address: so all have the usual ports.
-            "address": self.address,
+            "address": address,
             "healthzBindAddress": self.address,
             "containerRuntimeEndpoint": format!("unix://{CONTAINERD_SOCKET}"),
             "authentication": {
@@ -134,4 +142,29 @@ pub(super) fn kube_proxy(node: &str, kubeconfig: &Path) -> Value {
         "healthzBindAddress": format!("{BRIDGE_ADDRESS}:10256"),
         "metricsBindAddress": "127.0.0.1:10249",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_that_is_alone_listens_on_every_address() {
+        let address = Ipv4Addr::new(10, 244, 0, 11);
+        let listens = |alone| {
+            let place = Path::new("/");
+            let kubelet = Kubelet {
+                address,
+                alone,
+                control_group: "/group",
+                authority: place,
+                certificate: place,
+                key: place,
+                resolv_conf: place,
+            };
+            kubelet.configuration()["address"].clone()
+        };
+        assert_eq!(listens(false), json!(address));
+        assert_eq!(listens(true), "0.0.0.0");
+    }
 }

@@ -9,6 +9,21 @@ use anyhow::{Context, Result, bail};
 use crate::progress::Progress;
 use crate::subprocess;
 
+/// What a user's shell may hold and would change the binaries.
+const INHERITED: [&str; 11] = [
+    "GOOS",
+    "GOARCH",
+    "GOEXPERIMENT",
+    "GOAMD64",
+    "CC",
+    "CGO_CFLAGS",
+    "CGO_CPPFLAGS",
+    "CGO_LDFLAGS",
+    "CFLAGS",
+    "CPPFLAGS",
+    "LDFLAGS",
+];
+
 /// A Go module that exists for the tools it requires.
 pub(super) struct Module {
     /// Whose version is the version of the tool.
@@ -19,8 +34,10 @@ pub(super) struct Module {
     version_package: Option<&'static str>,
     /// What `go build` names the binaries, and what we name them.
     binaries: &'static [(&'static str, &'static str)],
-    /// The program itself, where it is ours.
-    source: Option<&'static str>,
+    /// The program itself, where it is ours: the names of its files and what they hold.
+    sources: &'static [(&'static str, &'static str)],
+    /// The build tags of a tool with packages in C. It is linked with the C library, and as static as the others.
+    cgo_tags: Option<&'static str>,
 }
 
 pub(super) const ETCD: Module = Module {
@@ -29,7 +46,8 @@ pub(super) const ETCD: Module = Module {
     go_sum: include_str!("../../../../xtask/tools/etcd/go.sum"),
     version_package: None,
     binaries: &[("server", "etcd")],
-    source: None,
+    sources: &[],
+    cgo_tags: None,
 };
 
 pub(super) const KUBERNETES: Module = Module {
@@ -45,7 +63,8 @@ pub(super) const KUBERNETES: Module = Module {
         ("kubectl", "kubectl"),
         ("kubelet", "kubelet"),
     ],
-    source: None,
+    sources: &[],
+    cgo_tags: None,
 };
 
 pub(super) const COREDNS: Module = Module {
@@ -54,7 +73,8 @@ pub(super) const COREDNS: Module = Module {
     go_sum: include_str!("../../../../xtask/tools/coredns/go.sum"),
     version_package: None,
     binaries: &[("coredns", "coredns")],
-    source: Some(include_str!("../../../../xtask/tools/coredns/main.go")),
+    sources: &[("main.go", include_str!("../../../../xtask/tools/coredns/main.go"))],
+    cgo_tags: None,
 };
 
 pub(super) const HELM: Module = Module {
@@ -63,7 +83,8 @@ pub(super) const HELM: Module = Module {
     go_sum: include_str!("../../../../xtask/tools/helm/go.sum"),
     version_package: None,
     binaries: &[("helm", "helm")],
-    source: None,
+    sources: &[],
+    cgo_tags: None,
 };
 
 pub(super) const PROBE: Module = Module {
@@ -72,7 +93,49 @@ pub(super) const PROBE: Module = Module {
     go_sum: "",
     version_package: None,
     binaries: &[("probe", "probe")],
-    source: Some(include_str!("../../../../xtask/tools/probe/main.go")),
+    sources: &[("main.go", include_str!("../../../../xtask/tools/probe/main.go"))],
+    cgo_tags: None,
+};
+
+/// The stand-in for the CSI driver of SPIFFE and its registrar: one program, which acts by its name.
+pub(super) const CSI_STAND_IN: Module = Module {
+    path: "trustplane.io/tools/csi-stand-in",
+    go_mod: include_str!("../../csi/go.mod"),
+    go_sum: include_str!("../../csi/go.sum"),
+    version_package: None,
+    binaries: &[("csi-stand-in", "csi-stand-in")],
+    sources: &[
+        ("main.go", include_str!("../../csi/main.go")),
+        ("driver.go", include_str!("../../csi/driver.go")),
+        ("registrar.go", include_str!("../../csi/registrar.go")),
+    ],
+    cgo_tags: None,
+};
+
+/// SPIRE and its controller manager keep the modules that they were released with: tests look at what they do.
+pub(super) const SPIRE: Module = Module {
+    path: "github.com/spiffe/spire",
+    go_mod: include_str!("../../../../xtask/tools/spire/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/spire/go.sum"),
+    version_package: None,
+    binaries: &[
+        ("spire-server", "spire-server"),
+        ("spire-agent", "spire-agent"),
+        ("oidc-discovery-provider", "oidc-discovery-provider"),
+    ],
+    sources: &[],
+    // sqlite is in C. Names of users and hosts are looked up by Go, as a static C library cannot load what it needs for that.
+    cgo_tags: Some("netgo,osusergo,sqlite_omit_load_extension"),
+};
+
+pub(super) const SPIRE_CONTROLLER_MANAGER: Module = Module {
+    path: "github.com/spiffe/spire-controller-manager",
+    go_mod: include_str!("../../../../xtask/tools/spire-controller-manager/go.mod"),
+    go_sum: include_str!("../../../../xtask/tools/spire-controller-manager/go.sum"),
+    version_package: None,
+    binaries: &[("cmd", "spire-controller-manager")],
+    sources: &[],
+    cgo_tags: None,
 };
 
 impl Module {
@@ -80,19 +143,19 @@ impl Module {
     pub(super) fn version(&self) -> Result<&'static str> {
         match required_version(self.go_mod, self.path) {
             Some(version) => Ok(version),
-            None if self.source.is_some() => Ok(env!("CARGO_PKG_VERSION")),
+            None if !self.sources.is_empty() => Ok(env!("CARGO_PKG_VERSION")),
             None => bail!("{} is not in its go.mod", self.path),
         }
     }
 
-    /// Everything that the binaries depend on, but the Go tool chain.
+    /// Everything that the binaries depend on, but the tool chains of Go and C.
     pub(super) fn inputs(&self) -> Result<Vec<String>> {
         let mut inputs = vec![
             std::env::consts::ARCH.to_owned(),
             self.go_mod.into(),
             self.go_sum.into(),
         ];
-        inputs.extend(self.source.map(str::to_owned));
+        inputs.extend(self.sources.iter().map(|(_, content)| (*content).to_owned()));
         inputs.extend(self.flags()?);
         inputs.extend(
             self.binaries
@@ -118,21 +181,27 @@ impl Module {
         let compiler = "-gcflags=all=-dwarf=false".to_owned();
         // No -trimpath: with it Go's cache tells packages apart by the version that go.mod requires and not by the one that
         // replaces it, and tools would not share the packages of Kubernetes.
-        Ok(vec![compiler, "-ldflags".into(), linker])
+        let mut flags = vec![compiler];
+        if let Some(tags) = self.cgo_tags {
+            flags.extend(["-tags".into(), tags.into()]);
+            linker.push_str(" -linkmode=external -extldflags=-static");
+        }
+        flags.extend(["-ldflags".into(), linker]);
+        Ok(flags)
     }
 
     /// Builds in `staging` and gives the directory with the binaries.
     pub(super) fn build(&self, staging: &Path, progress: &mut Progress) -> Result<PathBuf> {
         fs::write(staging.join("go.mod"), self.go_mod).context("write go.mod")?;
         fs::write(staging.join("go.sum"), self.go_sum).context("write go.sum")?;
-        if let Some(source) = self.source {
-            fs::write(staging.join("main.go"), source).context("write main.go")?;
+        for (file, content) in self.sources {
+            fs::write(staging.join(file), content).with_context(|| format!("write {file}"))?;
         }
         progress.note("looking at what is to be built");
         let total = self.count_stale(staging, progress)?;
         progress.set(0, total);
         let raw = staging.join("raw");
-        let mut build = go(staging, "build");
+        let mut build = self.go(staging, "build");
         build
             .arg("-v")
             .args(self.flags()?)
@@ -159,7 +228,7 @@ impl Module {
     /// Downloads what is missing and counts the packages that Go's own cache does not hold.
     fn count_stale(&self, staging: &Path, progress: &mut Progress) -> Result<u64> {
         let list = staging.join("stale.txt");
-        let mut command = go(staging, "list");
+        let mut command = self.go(staging, "list");
         command
             .args(["-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"])
             .args(self.flags()?)
@@ -171,23 +240,23 @@ impl Module {
             text.lines().filter(|line| !line.is_empty()).count(),
         )?)
     }
-}
 
-/// The settings of the user's shell must not change what comes out.
-fn go(dir: &Path, verb: &str) -> Command {
-    let mut command = Command::new("go");
-    command
-        .arg(verb)
-        .current_dir(dir)
-        .env("CGO_ENABLED", "0")
-        .env("GOWORK", "off")
-        .env("GOFLAGS", "-buildvcs=false")
-        // The compiler collects garbage less often: memory is at hand, and time is not.
-        .env("GOGC", "400");
-    for variable in ["GOOS", "GOARCH", "GOEXPERIMENT", "GOAMD64"] {
-        command.env_remove(variable);
+    /// The settings of the user's shell must not change what comes out.
+    fn go(&self, dir: &Path, verb: &str) -> Command {
+        let mut command = Command::new("go");
+        command
+            .arg(verb)
+            .current_dir(dir)
+            .env("CGO_ENABLED", if self.cgo_tags.is_some() { "1" } else { "0" })
+            .env("GOWORK", "off")
+            .env("GOFLAGS", "-buildvcs=false")
+            // The compiler collects garbage less often: memory is at hand, and time is not.
+            .env("GOGC", "400");
+        for variable in INHERITED {
+            command.env_remove(variable);
+        }
+        command
     }
-    command
 }
 
 fn required_version<'a>(go_mod: &'a str, path: &str) -> Option<&'a str> {
@@ -228,7 +297,12 @@ mod tests {
     fn tools_share_the_modules_of_kubernetes() {
         // etcd is a release ahead of the client in Kubernetes, and needs a newer OpenTelemetry.
         let ahead: &[&str] = &["go.etcd.io/", "go.opentelemetry.io/"];
-        for (tool, own) in [(ETCD, ahead), (COREDNS, &[]), (HELM, &[])] {
+        for (tool, own, at_least) in [
+            (ETCD, ahead, 30),
+            (COREDNS, &[], 30),
+            (HELM, &[], 30),
+            (CSI_STAND_IN, &[], 8),
+        ] {
             let words = tool
                 .go_mod
                 .lines()
@@ -240,7 +314,7 @@ mod tests {
             });
             let versions: Vec<_> = versions.collect();
             assert!(
-                versions.len() > 30,
+                versions.len() >= at_least,
                 "{} shares {} modules",
                 tool.path,
                 versions.len()
@@ -272,6 +346,31 @@ mod tests {
     }
 
     #[test]
+    fn tools_with_packages_in_c_are_static_and_alone_ask_for_it() {
+        let flags = SPIRE.flags().unwrap().join(" ");
+        assert!(
+            flags.contains("-tags netgo,osusergo,")
+                && flags.ends_with("-linkmode=external -extldflags=-static"),
+            "{flags}"
+        );
+        for tool in [
+            ETCD,
+            KUBERNETES,
+            COREDNS,
+            HELM,
+            PROBE,
+            CSI_STAND_IN,
+            SPIRE_CONTROLLER_MANAGER,
+        ] {
+            let flags = tool.flags().unwrap().join(" ");
+            assert!(
+                !flags.contains("-tags") && !flags.contains("-linkmode"),
+                "{flags}"
+            );
+        }
+    }
+
+    #[test]
     fn tools_share_the_compiled_packages_of_kubernetes() {
         let compiler = |module: &Module| {
             let flags = module.flags().unwrap();
@@ -280,7 +379,7 @@ mod tests {
                 .filter(|flag| !flag.starts_with("-s -w"))
                 .collect::<Vec<_>>()
         };
-        for tool in [ETCD, COREDNS, HELM, PROBE] {
+        for tool in [ETCD, COREDNS, HELM, PROBE, CSI_STAND_IN, SPIRE_CONTROLLER_MANAGER] {
             assert_eq!(compiler(&tool), compiler(&KUBERNETES), "{}", tool.path);
         }
         assert!(!compiler(&KUBERNETES).iter().any(|flag| flag == "-trimpath"));

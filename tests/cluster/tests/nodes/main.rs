@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, and its output tells where the time went"
 )]
 
+mod csi;
 mod place;
 mod workload;
 
@@ -56,6 +57,10 @@ fn what_was_killed_is_cleared_away_beside_a_neighbour_and_the_next_up_works() {
     assert_ne!(cluster.machine_address(), neighbour.machine_address());
     apply(&cluster, &[pod("stubborn", "node-1", &["hold"])]);
     await_pods(&cluster);
+    let state = place.0.state().unwrap().unwrap();
+    csi::kubelet_answers_at_the_loopback_address(&cluster, &state);
+    csi::start(&cluster, &state);
+    csi::volumes_come_and_go(&cluster, &state);
     let footprint = Footprint::of(&place);
     // The worst order: nobody is left who could stop the pods or unmount their volumes.
     for name in ["kube-apiserver", "containerd-node-1", "kubelet-node-1", "etcd"] {
