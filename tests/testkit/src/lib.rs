@@ -40,7 +40,7 @@ pub use door::Door;
 pub use frame::Binary;
 pub use log::Log;
 pub use moto::{AccessKey, Moto, READER, element};
-pub use plane::ControlPlane;
+pub use plane::{ControlPlane, Leftovers};
 pub use process::{Process, Program};
 pub use rights::Rules;
 pub use sandbox::Sandbox;

@@ -1,5 +1,7 @@
 //! The control planes that tests run on.
 
+mod lent;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +15,8 @@ use kube::{Api, Client, Config};
 use trustplane_cluster::cache::{Cache, Lock};
 use trustplane_cluster::control_plane::{self, Component, Options};
 use trustplane_cluster::identity::Identity;
+
+pub use lent::Leftovers;
 
 use crate::{DEADLINE, wait_for_some};
 
@@ -32,7 +36,16 @@ pub struct ControlPlane {
     cluster: control_plane::ControlPlane,
     config: Config,
     audit_log: PathBuf,
-    _tenancy: Option<Tenancy>,
+    _hold: Hold,
+}
+
+/// What its user holds of a control plane, and gives back with the value.
+#[derive(Debug)]
+#[allow(dead_code, reason = "held for the sake of what happens when it is dropped")]
+enum Hold {
+    Shared,
+    Own(Tenancy),
+    Lent(Lock),
 }
 
 impl ControlPlane {
@@ -46,7 +59,7 @@ impl ControlPlane {
         })
         .await
         .context("reach the shared control plane")?;
-        Ok(Arc::new(Self::reach(cluster, None).await?))
+        Ok(Arc::new(Self::reach(cluster, Hold::Shared).await?))
     }
 
     /// A fresh control plane for one test that touches what all tests share: cluster-scoped objects, or the API server
@@ -55,7 +68,7 @@ impl ControlPlane {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let (cluster, tenancy) = blocking(move || {
-            let slot = take_slot(&Cache::locate()?)?;
+            let (_, slot) = take_slot(&Cache::locate()?, "pool", POOL)?;
             let name = format!("test-{}-{number}", std::process::id());
             let options = Options {
                 owner: Some(Identity::own()?),
@@ -66,10 +79,10 @@ impl ControlPlane {
         })
         .await
         .context("start a control plane for one test")?;
-        Ok(Arc::new(Self::reach(cluster, Some(tenancy)).await?))
+        Ok(Arc::new(Self::reach(cluster, Hold::Own(tenancy)).await?))
     }
 
-    async fn reach(cluster: control_plane::ControlPlane, tenancy: Option<Tenancy>) -> Result<Self> {
+    async fn reach(cluster: control_plane::ControlPlane, hold: Hold) -> Result<Self> {
         let kubeconfig =
             Kubeconfig::read_from(cluster.kubeconfig()).context("read the kubeconfig of the cluster")?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
@@ -81,7 +94,7 @@ impl ControlPlane {
             audit_log: cluster.audit_log(),
             cluster,
             config,
-            _tenancy: tenancy,
+            _hold: hold,
         })
     }
 
@@ -170,12 +183,13 @@ impl Drop for Tenancy {
     }
 }
 
-fn take_slot(cache: &Cache) -> Result<Lock> {
+/// Waits for one of so many places, the first that is free, and gives its number.
+fn take_slot(cache: &Cache, places: &str, many: usize) -> Result<(usize, Lock)> {
     loop {
-        for slot in 0..POOL {
-            let path = cache.clusters().join(format!(".test-pool-{slot}.lock"));
+        for slot in 0..many {
+            let path = cache.clusters().join(format!(".test-{places}-{slot}.lock"));
             if let Some(lock) = Lock::try_take(&path)? {
-                return Ok(lock);
+                return Ok((slot, lock));
             }
         }
         // The test runner's limit for a slow test is the deadline of this wait.

@@ -127,6 +127,32 @@ impl Sandbox {
         Ok(account)
     }
 
+    /// Gives an account rights in another namespace too, and waits until the API server grants them. They are no part of
+    /// [`Account::rules`], and do not go with the sandbox: only on a control plane of one's own, or a borrowed one.
+    pub async fn grant_in(&self, namespace: &str, account: &Account, rules: &[PolicyRule]) -> Result<()> {
+        let metadata = self.cluster_scoped(&account.name);
+        let name = metadata.name.clone().unwrap_or_default();
+        let role = Role {
+            metadata: metadata.clone(),
+            rules: Some(rules.to_vec()),
+        };
+        let binding = RoleBinding {
+            metadata,
+            role_ref: role_ref("Role", &name),
+            subjects: Some(vec![subject(account)]),
+        };
+        let roles: Api<Role> = Api::namespaced(self.client(), namespace);
+        let bindings: Api<RoleBinding> = Api::namespaced(self.client(), namespace);
+        let made = roles.create(&PostParams::default(), &role).await;
+        made.with_context(|| format!("create a role in {namespace}"))?;
+        let made = bindings.create(&PostParams::default(), &binding).await;
+        made.with_context(|| format!("bind a role in {namespace}"))?;
+        for rule in rules {
+            self.wait_until_granted(account, rule, Some(namespace)).await?;
+        }
+        Ok(())
+    }
+
     /// An account and one instance of it: what most tests want.
     pub async fn instance(&self, account: &str, rules: &Rules) -> Result<Instance> {
         self.apply_rbac(account, rules).await?.instance(account).await

@@ -10,8 +10,15 @@ use crate::Sandbox;
 /// Which objects make up the end state of a scenario.
 #[derive(Debug, Clone, Default)]
 pub struct Picture {
-    kinds: Vec<(ApiResource, Option<String>)>,
+    kinds: Vec<Selected>,
     dropped: Vec<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Selected {
+    resource: ApiResource,
+    labels: Option<String>,
+    is_cluster_scoped: bool,
 }
 
 impl Picture {
@@ -22,7 +29,7 @@ impl Picture {
         K: kube::Resource,
         K::DynamicType: Default,
     {
-        self.resource::<K>(None)
+        self.resource::<K>(None, false)
     }
 
     /// Adds the objects of a kind that a label selector selects.
@@ -32,16 +39,29 @@ impl Picture {
         K: kube::Resource,
         K::DynamicType: Default,
     {
-        self.resource::<K>(Some(selector.to_owned()))
+        self.resource::<K>(Some(selector.to_owned()), false)
     }
 
-    fn resource<K>(mut self, selector: Option<String>) -> Self
+    /// Adds the objects of a kind without a namespace: only on a control plane of one's own, or a borrowed one.
+    #[must_use]
+    pub fn cluster_scoped<K>(self, selector: Option<&str>) -> Self
     where
         K: kube::Resource,
         K::DynamicType: Default,
     {
-        self.kinds
-            .push((ApiResource::erase::<K>(&K::DynamicType::default()), selector));
+        self.resource::<K>(selector.map(str::to_owned), true)
+    }
+
+    fn resource<K>(mut self, labels: Option<String>, is_cluster_scoped: bool) -> Self
+    where
+        K: kube::Resource,
+        K::DynamicType: Default,
+    {
+        self.kinds.push(Selected {
+            resource: ApiResource::erase::<K>(&K::DynamicType::default()),
+            labels,
+            is_cluster_scoped,
+        });
         self
     }
 
@@ -55,11 +75,18 @@ impl Picture {
     /// Takes the picture of a namespace.
     pub async fn of(&self, sandbox: &Sandbox) -> Result<Value> {
         let mut all = Vec::new();
-        for (resource, selector) in &self.kinds {
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(sandbox.client(), sandbox.namespace(), resource);
+        for Selected {
+            resource,
+            labels,
+            is_cluster_scoped,
+        } in &self.kinds
+        {
+            let api: Api<DynamicObject> = match is_cluster_scoped {
+                true => Api::all_with(sandbox.client(), resource),
+                false => Api::namespaced_with(sandbox.client(), sandbox.namespace(), resource),
+            };
             let params = ListParams {
-                label_selector: selector.clone(),
+                label_selector: labels.clone(),
                 ..ListParams::default()
             };
             let list = api.list(&params).await;

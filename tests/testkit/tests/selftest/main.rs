@@ -9,6 +9,7 @@
 )]
 
 mod audit;
+mod lent;
 mod moto;
 mod platform;
 mod proxy;
