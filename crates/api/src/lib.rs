@@ -23,6 +23,7 @@
 pub mod deviceplugin;
 pub mod duration;
 pub mod hsm;
+pub mod identity;
 pub mod inventory;
 pub mod selector;
 pub mod sync;
