@@ -31,6 +31,11 @@ const ALL: &[Benchmark] = &[
         run: |plane, results| cargo("trustplane-agent", "hsm", plane, results),
     },
     Benchmark {
+        name: "identity",
+        about: "a change of ZTWIM until the operands have it, against its limit and a plain loop; writes per operand that differs",
+        run: |plane, results| cargo("trustplane-identity-controller", "identity", plane, results),
+    },
+    Benchmark {
         name: "manager",
         about: "the manager as it ships: start to ready, memory and CPU at rest",
         run: manager::run,
@@ -77,6 +82,8 @@ fn cargo(package: &str, target: &str, plane: &ControlPlane, results: &Path) -> R
         run::cargo()
             .args(["bench", "--locked", "--package", package, "--bench", target])
             .env("KUBECONFIG", plane.kubeconfig())
+            // How the testkit finds it.
+            .env("TRUSTPLANE_TEST_CLUSTER", plane.name().to_string())
             .env("TRUSTPLANE_BENCH_RESULTS", results),
     )
 }

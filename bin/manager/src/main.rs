@@ -15,6 +15,8 @@ struct Capabilities {
     #[command(flatten)]
     hsm: trustplane_hsm_controller::HsmArgs,
     #[command(flatten)]
+    identity: trustplane_identity_controller::IdentityArgs,
+    #[command(flatten)]
     inventory: trustplane_inventory_stream::InventoryArgs,
 }
 
@@ -23,6 +25,7 @@ fn capabilities(arguments: Capabilities) -> Vec<Capability> {
     vec![
         trustplane_sync_controller::capability(arguments.sync),
         trustplane_hsm_controller::capability(arguments.hsm),
+        trustplane_identity_controller::capability(arguments.identity),
         trustplane_inventory_stream::capability(arguments.inventory),
     ]
 }
