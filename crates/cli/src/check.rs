@@ -1,5 +1,6 @@
 //! `kubectl trustplane check`: is everything installed, reachable and permitted, and if not, what to do.
 
+mod identity;
 mod judgement;
 mod observation;
 mod report;

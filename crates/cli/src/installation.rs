@@ -1,5 +1,7 @@
 //! Finding what is installed: every Deployment of ours says in its annotations what belongs to it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -37,12 +39,34 @@ pub struct Process {
     pub lease: Option<String>,
     #[serde(skip)]
     pub webhooks: Vec<String>,
+    #[serde(skip)]
+    pub arguments: Vec<String>,
+    /// The environment variables whose values stand in the Deployment.
+    #[serde(skip)]
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Process {
     /// How kubectl would name it.
     pub fn path(&self) -> String {
         format!("deployment/{}", self.name)
+    }
+
+    /// What the process is told by a flag, or else by an environment variable. A file that `--config` names is not read.
+    pub fn setting(&self, flag: &str, variable: &str) -> Option<&str> {
+        let mut arguments = self.arguments.iter();
+        let by_flag = arguments.by_ref().find_map(|argument| {
+            let rest = argument.strip_prefix(flag)?;
+            rest.is_empty()
+                .then_some(None)
+                .or_else(|| rest.strip_prefix('=').map(Some))
+        });
+        match by_flag {
+            // The value is the next argument.
+            Some(None) => arguments.next().map(String::as_str),
+            Some(value) => value,
+            None => self.environment.get(variable).map(String::as_str),
+        }
     }
 }
 
@@ -90,15 +114,13 @@ fn process(deployment: &Deployment) -> Process {
         .collect::<Vec<_>>()
         .join(",");
     let containers = spec.template.spec.map(|pod| pod.containers).unwrap_or_default();
+    let container = containers.into_iter().next().unwrap_or_default();
+    let variables = container.env.into_iter().flatten();
     Process {
         namespace: deployment.namespace().unwrap_or_default(),
         name: deployment.name_any(),
         version: deployment.labels().get(VERSION).cloned().unwrap_or_default(),
-        image: containers
-            .into_iter()
-            .next()
-            .and_then(|container| container.image)
-            .unwrap_or_default(),
+        image: container.image.unwrap_or_default(),
         capabilities: list(CAPABILITIES),
         ready: status.available_replicas.unwrap_or_default(),
         desired: spec.replicas.unwrap_or(1),
@@ -108,6 +130,10 @@ fn process(deployment: &Deployment) -> Process {
         crds: list(CRDS),
         lease: list(LEASE).pop(),
         webhooks: list(WEBHOOKS),
+        arguments: container.args.unwrap_or_default(),
+        environment: variables
+            .filter_map(|variable| Some((variable.name, variable.value?)))
+            .collect(),
     }
 }
 
@@ -129,7 +155,10 @@ mod tests {
             },
             "spec": {
                 "replicas": 2, "selector": {"matchLabels": {"a": "b", "c": "d"}},
-                "template": {"spec": {"containers": [{"name": "manager", "image": "x:1"}]}},
+                "template": {"spec": {"containers": [{
+                    "name": "manager", "image": "x:1", "args": ["--leader-elect=true"],
+                    "env": [{"name": "A", "value": "a"}, {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                }]}},
             },
             "status": {"availableReplicas": 1, "observedGeneration": 2, "updatedReplicas": 2},
         }))
@@ -147,7 +176,32 @@ mod tests {
             crds: vec![],
             lease: Some("trustplane-manager".into()),
             webhooks: vec!["w.trustplane.io".into()],
+            arguments: vec!["--leader-elect=true".into()],
+            environment: BTreeMap::from([("A".into(), "a".into())]),
         };
         assert_eq!(process(&deployment), expected);
+    }
+
+    #[test]
+    fn setting_is_read_from_the_flag_before_the_environment() {
+        let process = |arguments: &[&str]| Process {
+            arguments: arguments.iter().map(|&argument| argument.into()).collect(),
+            environment: BTreeMap::from([("SPACES".into(), "e".into())]),
+            ..Process::default()
+        };
+        for (arguments, value) in [
+            (&["--spaces=a,b", "--spaces=c"] as &[&str], "a,b"),
+            (&["--x", "--spaces", "a"], "a"),
+            (&["--spaces-of-others=a"], "e"),
+            (&[], "e"),
+        ] {
+            assert_eq!(
+                process(arguments).setting("--spaces", "SPACES"),
+                Some(value),
+                "{arguments:?}"
+            );
+        }
+        assert_eq!(process(&[]).setting("--spaces", "OTHER"), None);
+        assert_eq!(process(&["--spaces"]).setting("--spaces", "SPACES"), None);
     }
 }

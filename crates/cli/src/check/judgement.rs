@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::identity;
 use super::observation::{CrdView, LeaseView, Observation, PodView, ProcessView};
 use super::report::{Finding, Report};
 use super::tokens;
@@ -15,14 +16,14 @@ const INSTALL: &str =
 pub fn judge(seen: &Observation) -> Report {
     let mut findings = vec![match &seen.server {
         Ok(version) => Finding::good("cluster", format!("answers, Kubernetes {version}")),
-        Err(obstacle) => unseen(
+        Err(obstacle) => Finding::unseen(
             "cluster",
             obstacle,
             "look at --kubeconfig and --context: kubectl version",
         ),
     }];
     match &seen.processes {
-        Err(obstacle) => findings.push(unseen(
+        Err(obstacle) => findings.push(Finding::unseen(
             "installation",
             obstacle,
             "name a namespace that you may look at: --namespace",
@@ -44,6 +45,8 @@ pub fn judge(seen: &Observation) -> Report {
         findings.extend(crd(name, view));
     }
     findings.extend(seen.tokens.iter().flat_map(tokens::judge));
+    let identity = seen.identity.iter();
+    findings.extend(identity.flat_map(|identity| identity::judge(identity, &seen.now)));
     Report::new(findings)
 }
 
@@ -151,10 +154,10 @@ fn leader(view: &ProcessView, lease: &Seen<Option<LeaseView>>, now: &Seen<Timest
     );
     let lease = match lease {
         Err(obstacle) => {
-            return unseen(
+            return Finding::unseen(
                 &subject,
                 obstacle,
-                &format!("ask for the right to get leases in {namespace}"),
+                format!("ask for the right to get leases in {namespace}"),
             );
         }
         Ok(None) => return Finding::bad(subject, "does not exist", "install the chart again: helm upgrade"),
@@ -183,7 +186,7 @@ fn webhook(view: &ProcessView, name: &str, seen: &Seen<Option<Webhook>>) -> Vec<
     );
     let webhook = match seen {
         Err(obstacle) => {
-            return vec![unseen(
+            return vec![Finding::unseen(
                 &subject,
                 obstacle,
                 "ask for the right to list webhook configurations",
@@ -248,7 +251,7 @@ fn crd(name: &str, view: &CrdView) -> Vec<Finding> {
             "does not exist",
             "install it: helm upgrade with crds.install=true",
         ),
-        Err(obstacle) => unseen(
+        Err(obstacle) => Finding::unseen(
             &subject,
             obstacle,
             "ask for the right to get customresourcedefinitions",
@@ -256,7 +259,11 @@ fn crd(name: &str, view: &CrdView) -> Vec<Finding> {
     }];
     match (&view.may_read, &view.may_write) {
         (Err(obstacle), _) | (_, Err(obstacle)) => {
-            findings.push(unseen(&format!("rights/{name}"), obstacle, "look again later"));
+            findings.push(Finding::unseen(
+                format!("rights/{name}"),
+                obstacle,
+                "look again later",
+            ));
         }
         (Ok(false), _) => findings.push(Finding::warning(
             format!("rights/{name}"),
@@ -274,10 +281,6 @@ fn crd(name: &str, view: &CrdView) -> Vec<Finding> {
         )),
     }
     findings
-}
-
-fn unseen(subject: &str, obstacle: &Obstacle, advice: &str) -> Finding {
-    Finding::bad(subject, format!("could not be seen: {obstacle}"), advice)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 
+use super::identity::{self, Identity};
 use super::tokens::{self, Tokens};
 use super::webhooks::{self, Webhook};
 use crate::cluster::{Cluster, Seen};
@@ -28,6 +29,8 @@ pub struct Observation {
     pub crds: BTreeMap<String, CrdView>,
     /// Tokens, if the installation serves them.
     pub tokens: Option<Seen<Tokens>>,
+    /// Workload identity, if the installation runs it or somebody configured it.
+    pub identity: Option<Identity>,
 }
 
 /// One process and what belongs to it alone.
@@ -91,12 +94,14 @@ pub async fn observe(cluster: &Cluster) -> Observation {
         true => Some(tokens::look(cluster).await),
         false => None,
     };
+    let identity = identity::look(cluster, &processes).await;
     Observation {
         server,
         now,
         processes,
         crds,
         tokens,
+        identity,
     }
 }
 
@@ -106,7 +111,7 @@ async fn view(cluster: &Cluster, process: Process) -> ProcessView {
         Some(name) => Some(lease(cluster, &process.namespace, name).await),
         None => None,
     };
-    let webhooks = webhooks::look(cluster, &process.webhooks).await;
+    let webhooks = webhooks::look(cluster, &identity::with_webhooks(&process)).await;
     ProcessView {
         process,
         pods,

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::cluster::Obstacle;
 use crate::style::{Style, Tone};
 
 /// How bad it is.
@@ -58,6 +59,11 @@ impl Finding {
             told: told.into(),
             advice: Some(advice.into()),
         }
+    }
+
+    /// It could not be looked at.
+    pub fn unseen(subject: impl Into<String>, obstacle: &Obstacle, advice: impl Into<String>) -> Self {
+        Self::bad(subject, format!("could not be seen: {obstacle}"), advice)
     }
 }
 

@@ -83,9 +83,9 @@ pub fn judge(seen: &Seen<Tokens>) -> Vec<Finding> {
     let tokens = match seen {
         Ok(tokens) => tokens,
         Err(obstacle) => {
-            return vec![Finding::bad(
+            return vec![Finding::unseen(
                 "hsmpools",
-                format!("could not be seen: {obstacle}"),
+                obstacle,
                 "ask for the right to list hsmpools and hsmdevices, or name a namespace: --namespace",
             )];
         }

@@ -45,6 +45,7 @@ fn healthy() -> Observation {
         processes: Ok(vec![view]),
         crds: BTreeMap::from([("mirrors.sample.trustplane.io".to_owned(), crd)]),
         tokens: None,
+        identity: None,
     }
 }
 
@@ -113,6 +114,7 @@ fn a_cluster_that_does_not_answer_is_one_story() {
         processes: Err(gone()),
         crds: BTreeMap::new(),
         tokens: None,
+        identity: None,
     };
     insta::assert_snapshot!(shown(&observation), @r"
     ✗ cluster       could not be seen: connection refused
