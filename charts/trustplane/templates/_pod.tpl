@@ -15,6 +15,9 @@
 {{- if has "hsm" (splitList "," (include "trustplane.names" .process.capabilities)) }}
 {{ include "trustplane.hsm.args" . }}
 {{- end }}
+{{- if has "identity" (splitList "," (include "trustplane.names" .process.capabilities)) }}
+{{ include "trustplane.identity.args" . }}
+{{- end }}
 - --name={{ .process.name }}
 - --admin-bind-address=:8080
 - --health-probe-bind-address=:8081
