@@ -49,13 +49,17 @@ fn the_demo_tells_its_story_and_clears_up() {
         "the pod visitor appeared on the page, without a reload",
         "the pod visitor vanished from the page, without a reload",
     ];
-    // The tokens are directories of our own nodes.
+    // The tokens are directories of our own nodes, and these have images of SPIRE.
     if borrowed().is_none() {
         expected.extend([
             "The admin adds two hardware tokens",
             "A person puts a secret on the tokens",
             "A developer gets it as a Secret",
             "The value changes on the tokens",
+            "The admin switches workload identity on",
+            "The admin says the trust domain once",
+            "A pod reads its identity",
+            "Another value is refused",
         ]);
         lines.extend([
             "pod/reader condition met",
@@ -63,6 +67,9 @@ fn the_demo_tells_its_story_and_clears_up() {
             // What the pod read.
             "/etc/db/password: correct-horse",
             "/etc/db/password: battery-staple",
+            "zerotrustworkloadidentitymanager.operator.openshift.io/cluster condition met",
+            "spiffe://example.org/ns/identity-shop/sa/web",
+            "denied the request: spec.trustDomain",
         ]);
     }
     expected.extend([

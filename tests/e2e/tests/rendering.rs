@@ -19,6 +19,8 @@ use trustplane_e2e::say;
 mod delivery;
 #[path = "rendering/hub.rs"]
 mod hub;
+#[path = "rendering/identity.rs"]
+mod identity;
 #[path = "rendering/reach.rs"]
 mod reach;
 

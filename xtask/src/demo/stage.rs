@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use trustplane_cluster::cache::Cache;
 use trustplane_cluster::identity::Identity;
+use trustplane_cluster::node::{Claim, Cluster, spire};
 use trustplane_cluster::progress::Progress;
 use trustplane_cluster::tools::{Tool, Toolchain, debian};
 use trustplane_cluster::{interrupt, node, site};
@@ -22,6 +23,12 @@ use crate::run;
 const NAMESPACES: &str = "trustplane shop tokens";
 /// How long a command that stays may take until it says that it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The claim of spire-server. A cluster of our own has no storage provisioner, so its volume is made beforehand.
+const SPIRE_DATA: Claim<'_> = Claim {
+    namespace: "zero-trust-workload-identity-manager",
+    name: "spire-data-spire-server-0",
+    user: 1000,
+};
 
 /// A cluster with what the story needs.
 pub struct Stage {
@@ -55,6 +62,7 @@ impl Stage {
         tools.push(Tool::Helm);
         let toolchain = Toolchain::new(&cache);
         let directories = toolchain.ensure_all(&tools)?;
+        spire::images(&cache).context("make the images of SPIRE")?;
         // Before anything is compiled: every build embeds it.
         toolchain.ensure(Tool::Console)?;
         let plugin = plugin()?;
@@ -75,14 +83,11 @@ impl Stage {
             interrupt::check()?;
             cluster.load_image(&image.archive)
         });
-        let furnished = loaded.context("load the images").and_then(|()| {
-            let nodes = cluster.nodes();
-            let first = nodes.first().context("a cluster without a node")?;
-            ["a", "b"]
-                .iter()
-                .try_for_each(|token| first.make_room_for_token(token, image::UID))
-        });
-        match furnished {
+        let furnished = loaded.and_then(|()| cluster.load_spire(&cache).map(drop));
+        match furnished
+            .context("load the images")
+            .and_then(|()| furnish(&cluster))
+        {
             Ok(()) => Ok(stage),
             Err(error) => {
                 stage.clear()?;
@@ -189,6 +194,12 @@ impl Stage {
             "kubectl logs --namespace tokens --selector app.kubernetes.io/component=hsm-agent --tail=30 --prefix",
             "kubectl get hsmsecrets --namespace vault-shop -o yaml",
             "kubectl get events --namespace vault-shop --sort-by=.lastTimestamp",
+            "kubectl get ztwim,spireservers,spireagents,spiffecsidrivers,spireoidcdiscoveryproviders -o yaml",
+            "kubectl get events --namespace zero-trust-workload-identity-manager --sort-by=.lastTimestamp",
+            "kubectl logs --namespace zero-trust-workload-identity-manager --tail=30 --prefix --all-containers \
+             --selector app.kubernetes.io/part-of=zero-trust-workload-identity-manager",
+            "kubectl get events --namespace identity-shop --sort-by=.lastTimestamp",
+            "kubectl logs reader --namespace identity-shop --tail=30",
         ] {
             eprintln!("\n$ {line}");
             match self.run(line) {
@@ -227,6 +238,16 @@ impl Stage {
     pub fn run(&self, line: &str) -> Result<String> {
         run::output(self.dress(Command::new("sh").args(["-c", line])))
     }
+}
+
+/// Makes what whoever runs the nodes has: places for two tokens, and the volume of spire-server.
+fn furnish(cluster: &Cluster) -> Result<()> {
+    let nodes = cluster.nodes();
+    let first = nodes.first().context("a cluster without a node")?;
+    for token in ["a", "b"] {
+        first.make_room_for_token(token, image::UID)?;
+    }
+    cluster.make_volume(&SPIRE_DATA)
 }
 
 fn plugin() -> Result<PathBuf> {

@@ -1,6 +1,8 @@
 //! The story, as data: who does what, the commands that show it, and what to look at in their output. It grows with each
 //! capability: a scene more in [`SCENES`].
 
+mod identity;
+
 use super::scene::{Act, Page, Scene, act};
 
 /// The story in its order.
@@ -225,6 +227,10 @@ pub const SCENES: &[Scene] = &[
         ),
         at_home: true,
     },
+    identity::SWITCHED_ON,
+    identity::SAID_ONCE,
+    identity::READ_BY_A_POD,
+    identity::REFUSED,
     Scene {
         title: "The admin switches the inventory on",
         about: "It is off until now: no upgrade switches it on by itself. The values ask for the capability, and for a hub, which \

@@ -12,12 +12,13 @@ const HUB: &str = "hub.enabled=true";
 const INVENTORY: &str = "capabilities.inventory.enabled=true";
 
 /// The chart as it is committed.
-fn committed() -> Chart {
+pub fn committed() -> Chart {
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/trustplane/files");
     Chart::with_files(&files).unwrap()
 }
 
-fn product(values: &[&str]) -> Vec<Value> {
+/// What it renders.
+pub fn product(values: &[&str]) -> Vec<Value> {
     let said = render(&committed(), values).unwrap();
     assert!(said.status.success(), "{}", said.err);
     serde_saphyr::from_multiple(&said.out).unwrap()
