@@ -39,7 +39,7 @@ const MANAGER: &str = "ztwim/cluster";
 #[derive(Debug, Clone)]
 pub struct Identity {
     run_by: RunBy,
-    /// What became of a dry run; `None` if it is known already that nobody would answer.
+    /// The result of the dry run; `None` if no dry run was sent, because no webhook server is reachable.
     dry_run: Option<Seen<DryRun>>,
     manager: Seen<Option<Manager>>,
     operands: Vec<(OperandKind, Seen<Option<Operand>>)>,

@@ -29,7 +29,7 @@ pub struct Observation {
     pub crds: BTreeMap<String, CrdView>,
     /// Tokens, if the installation serves them.
     pub tokens: Option<Seen<Tokens>>,
-    /// Workload identity, if the installation runs it or somebody configured it.
+    /// The state of identity; `None` if no process runs the capability and the cluster has no ZTWIM.
     pub identity: Option<Identity>,
 }
 

@@ -127,7 +127,8 @@ impl Operands {
         ) {
             return Ok(());
         }
-        // The watches show what bears our mark. An object of the same name without it is somebody else's, or had its labels taken off.
+        // The watches select objects by our mark. An object without the mark, but with the name of a child, belongs to another owner, or
+        // a person removed its labels.
         for target in missing {
             let keep = Keep::owned_by(MANAGER);
             let live = self.writer.get_meta(&target.kind, &target.object, &keep).await;

@@ -34,7 +34,7 @@ struct BundleData {
     bundle: Option<NotEmpty>,
 }
 
-/// A text with at least one character, of which nothing else is kept.
+/// Whether a text has at least one character. The text itself is dropped.
 struct NotEmpty(bool);
 
 impl<'de> Deserialize<'de> for NotEmpty {
@@ -48,7 +48,7 @@ fn has_bundle<'de, D: Deserializer<'de>>(data: D) -> Result<bool, D::Error> {
     Ok(data.and_then(|data| data.bundle).is_some_and(|bundle| bundle.0))
 }
 
-/// Whether an object exists, of which nothing is kept.
+/// An object that exists. None of its fields are kept.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Exists {
     #[serde(rename = "metadata")]

@@ -23,7 +23,7 @@ use trustplane_plan::{Keep, Kind, Meta, ObjectRef, Scope};
 use crate::seen::{SeenConfigMap, SeenObject, SeenWorkload};
 use crate::{config, operands};
 
-/// Children of which metadata is all that matters.
+/// The kinds of children of which the stores keep only metadata.
 const PARTS: [Kind; 10] = [
     SERVICE_ACCOUNT,
     SERVICE,
@@ -123,7 +123,7 @@ impl World {
         let spec = WatchSpec::new(CONFIG_MAP, Slim::<SeenConfigMap>::new(owned()));
         let seen = watches.subscribe(spec.namespaces(here));
         let config_maps = seen.store();
-        // The bundle concerns more than its owner, and may be somebody else's.
+        // All operands look when a ConfigMap changes: agents wait for the one with the bundle, which a person may have made.
         let keys = |_: &Change<SeenConfigMap>| OperandKind::ALL.map(key_of);
         feeds.push((
             "identity-config-map",

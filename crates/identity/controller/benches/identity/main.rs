@@ -1,5 +1,5 @@
 //! `cargo xtask bench identity`: how long a change of the ZeroTrustWorkloadIdentityManager (ZTWIM) takes until all operands that inherit it
-//! have the value, against the limit of five seconds and against a plain loop of the calls that nobody can do without; and how often
+//! have the value, against the limit of five seconds and against a plain loop of the calls that any controller has to make; and how often
 //! operands are written.
 //!
 //! The capability runs in this process with its own rhythm, as the shipped account on a real API server, without webhooks. Both sides take

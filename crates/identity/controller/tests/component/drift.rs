@@ -1,4 +1,4 @@
-//! Children that somebody changes, and objects of others that have the name of a child.
+//! A person edits a child by hand, or another owner has an object with the name of a child.
 
 use std::time::Duration;
 

@@ -75,7 +75,7 @@ async fn ztwim_gets_values_once_the_operands_agree_on_them() -> Result<()> {
         .file_has(names::AGENT, names::AGENT_CONF, "one.example")
         .await?;
     stage.says(&ZTWIM, VALID, "True", VALID).await?;
-    // A value that an operand had first is its own, and follows nobody.
+    // The operand had this value before ZTWIM did: the value is its own, and does not follow ZTWIM.
     let server = stage.read(&SPIRE_SERVER, "cluster").await?;
     let record = server["metadata"]["annotations"][names::INHERITED]
         .as_str()

@@ -101,7 +101,7 @@ async fn operands_run_without_a_spec_when_ztwim_has_the_values() -> Result<()> {
     assert_eq!(server["spec"]["bundleConfigMap"], names::BUNDLE);
     stage.there(&CONFIG_MAP, names::BUNDLE).await?;
 
-    // An issuer is the one thing that has no default. The provider waits for it, and nobody else does.
+    // The issuer has no default. Only the OIDC discovery provider waits for it; the other operands run.
     let missing = stage
         .says(&SPIRE_OIDC, "ConfigurationValid", "False", "ValueRequired")
         .await?;
